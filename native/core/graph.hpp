@@ -1,0 +1,48 @@
+// graph.hpp: a checked, planned list of op nodes, and its submission to a stream. The seam between the core's
+// lanes (who own threads, streams and memory) and its op dispatch (which only makes aclnn calls).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "aiocann.h"
+#include "core/status.hpp"
+
+namespace aiocann::acl {
+struct Api;
+}
+
+namespace aiocann::core {
+
+/// What dispatch needs of the lane while it submits one graph. All calls happen on the lane's thread.
+class LaunchContext {
+ public:
+  virtual ~LaunchContext() = default;
+  virtual const acl::Api &api() const = 0;
+  virtual void *stream() const = 0;                            ///< aclrtStream
+  virtual uint64_t address(const aiocann_mem *mem) const = 0;  ///< of a tensor's memory, lazy ones resolved
+  virtual uint64_t scratch() const = 0;                        ///< base of the graph's intermediates
+  /// At least `bytes` of workspace, valid for work enqueued on the stream before the next call.
+  virtual Status workspace(uint64_t bytes, uint64_t *address) = 0;
+  /// Called after each node: the tasks launched since the previous call belong to it.
+  virtual void launched(int32_t node) = 0;
+  /// Counts live native objects for the statistics: +1 on creation, -1 on destruction.
+  virtual void count_tensors(int64_t delta) = 0;
+  virtual void count_executors(int64_t delta) = 0;
+};
+
+class Graph {
+ public:
+  /// Checks and plans. Keeps no reference to memory: the caller (aiocann_graph) holds those.
+  static Status create(const aiocann_tensor *tensors, int32_t n_tensors, const aiocann_node *nodes,
+                       int32_t n_nodes, const char *soc_name, std::unique_ptr<Graph> *out);
+  virtual ~Graph() = default;
+  virtual uint64_t scratch_bytes() const = 0;
+  virtual int32_t n_nodes() const = 0;
+  /// "mul_mat(f16 [4, 1, 384, 384], f32 [4, 1, 7, 384])": for errors.
+  virtual std::string describe(int32_t node) const = 0;
+  /// Makes every aclnn call of the graph. On failure the status names the call and the node.
+  virtual Status submit(LaunchContext &context) const = 0;
+};
+
+}  // namespace aiocann::core
