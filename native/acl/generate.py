@@ -277,6 +277,8 @@ def write(path: Path, text: str) -> None:
 
 def main() -> None:
     """Write the three files into the folder of the command line."""
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     abi = read_abi()
