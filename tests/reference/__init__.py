@@ -1,0 +1,1 @@
+"""Slow, plain models of what aiocann and its examples should compute."""
