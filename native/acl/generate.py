@@ -9,7 +9,8 @@ nothing but an interpreter. Files are rewritten only when their text changes.
     sizes asserted, typedefs, opaque types, all functions.
 ``acl_symbols.inc``
     ``ACL_SYMBOL(name, "since")`` for every ACL function, ``ACLNN_SYMBOL(name)`` for
-    every operator function.
+    every operator function. Where ``ACL_REQUIRED_SYMBOL`` is defined too, it takes
+    the functions that the loader requires.
 ``acl_errors.inc``
     ``ACL_ERROR_ENTRY(name, value)`` for every error code, ascending, each value once.
 """
@@ -40,12 +41,13 @@ class Record(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function of the tables; ``since`` is empty for operator functions."""
+    """A function of the tables; operator functions have no ``since``."""
 
     name: str
     returns: str
     params: list[str]
-    since: str
+    since: str = ""
+    required: bool = False
 
 
 class Abi(NamedTuple):
@@ -62,9 +64,7 @@ class Abi(NamedTuple):
 def rows(file: str) -> list[list[str]]:
     """Return the rows of a table, comments left out."""
     text = (ABI / file).read_text(encoding="utf-8")
-    return [
-        line.split("\t") for line in text.splitlines() if line and line[0] != "#"
-    ]
+    return [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
 
 
 def split_list(text: str) -> list[str]:
@@ -90,11 +90,11 @@ def read_abi() -> Abi:
         else:
             records[name] = Record(kind, name, int(size), split_list(text))
     acl = [
-        Function(name, returns, split_list(params), since)
-        for name, returns, params, _used_by, since in rows("acl_functions.tsv")
+        Function(name, returns, split_list(params), since, "R" in used_by)
+        for name, returns, params, used_by, since in rows("acl_functions.tsv")
     ]
     aclnn = [
-        Function(name, returns, split_list(params), "")
+        Function(name, returns, split_list(params))
         for name, returns, params in rows("aclnn_functions.tsv")
     ]
     return Abi(enums, constants, records, typedefs, acl, aclnn)
@@ -175,7 +175,7 @@ def type_declarations(abi: Abi) -> list[str]:
                     emit(word)
             body = record_body(record, abi.records, "  ")
             out.append(f"typedef {record.kind} {name} {{\n{body}\n}} {name};")
-            out.append(f'ACL_ABI_SIZE({name}, {record.size});')
+            out.append(f"ACL_ABI_SIZE({name}, {record.size});")
 
     for name in [*abi.typedefs, *abi.records]:
         emit(name)
@@ -233,8 +233,7 @@ def header(abi: Abi) -> str:
         "\n".join(f"typedef struct {t} {t};" for t in opaque_types(abi)) + "\n",
         "/* ---- structs, unions, typedefs ---- */\n",
         "\n".join(type_declarations(abi)) + "\n",
-        "/* ---- functions: a library built with hidden visibility exports what it"
-        " defines ---- */\n",
+        "/* ---- functions; exported by whoever defines them ---- */\n",
         "#pragma GCC visibility push(default)\n",
         "\n".join(declare_function(f) for f in abi.acl) + "\n",
         "/* ---- operators ---- */\n",
@@ -250,11 +249,14 @@ def symbols(abi: Abi) -> str:
     lines = [
         NOTICE,
         "#ifndef ACL_SYMBOL\n#define ACL_SYMBOL(name, since)\n#endif",
+        "#ifndef ACL_REQUIRED_SYMBOL\n#define ACL_REQUIRED_SYMBOL ACL_SYMBOL\n#endif",
         "#ifndef ACLNN_SYMBOL\n#define ACLNN_SYMBOL(name)\n#endif",
     ]
-    lines += [f'ACL_SYMBOL({f.name}, "{f.since}")' for f in abi.acl]
+    for f in abi.acl:
+        macro = "ACL_REQUIRED_SYMBOL" if f.required else "ACL_SYMBOL"
+        lines.append(f'{macro}({f.name}, "{f.since}")')
     lines += [f"ACLNN_SYMBOL({f.name})" for f in abi.aclnn]
-    lines += ["#undef ACL_SYMBOL\n#undef ACLNN_SYMBOL\n"]
+    lines += ["#undef ACL_REQUIRED_SYMBOL\n#undef ACL_SYMBOL\n#undef ACLNN_SYMBOL\n"]
     return "\n".join(lines)
 
 
@@ -265,7 +267,9 @@ def errors(abi: Abi) -> str:
         for name, value in reversed(abi.constants)
         if value and name.startswith(("ACL_ERROR_", "ACLNN_ERR_"))
     }
-    lines = [f"ACL_ERROR_ENTRY({name}, {value})" for value, name in sorted(codes.items())]
+    lines = [
+        f"ACL_ERROR_ENTRY({name}, {value})" for value, name in sorted(codes.items())
+    ]
     return "\n".join([NOTICE, *lines, "#undef ACL_ERROR_ENTRY\n"])
 
 
