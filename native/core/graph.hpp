@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "aiocann.h"
@@ -31,17 +32,22 @@ class LaunchContext {
   virtual void count_executors(int64_t delta) = 0;
 };
 
+/// How many bytes a tensor's memory has: aiocann_mem_nbytes, or what a test has in its place.
+using MemBytes = uint64_t (*)(const aiocann_mem *);
+
 class Graph {
  public:
   /// Checks and plans. Keeps no reference to memory: the caller (aiocann_graph) holds those.
   static Status create(const aiocann_tensor *tensors, int32_t n_tensors, const aiocann_node *nodes,
-                       int32_t n_nodes, const char *soc_name, std::unique_ptr<Graph> *out);
+                       int32_t n_nodes, const char *soc_name, std::unique_ptr<Graph> *out,
+                       MemBytes mem_bytes = &aiocann_mem_nbytes);
   virtual ~Graph() = default;
   virtual uint64_t scratch_bytes() const = 0;
   virtual int32_t n_nodes() const = 0;
-  /// "mul_mat(f16 [4, 1, 384, 384], f32 [4, 1, 7, 384])": for errors.
+  /// "mul_mat(f16 (384, 384), f32 (4, 7, 384))": for errors.
   virtual std::string describe(int32_t node) const = 0;
-  /// Makes every aclnn call of the graph. On failure the status names the call and the node.
+  /// Makes every aclnn call of the graph. On failure the status names the call and the node. Changes nothing in
+  /// the graph: any number of lanes and streams may submit it, each with its own scratch.
   virtual Status submit(LaunchContext &context) const = 0;
 };
 

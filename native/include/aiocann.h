@@ -214,7 +214,7 @@ typedef struct aiocann_tensor {
   int64_t ne[4];
   int64_t nb[4];
   aiocann_mem *mem;    /* NULL: an intermediate that the graph's plan places */
-  uint64_t offset;     /* bytes into mem, or into the storage of view_of */
+  uint64_t offset;     /* bytes into mem; of a view: from the first byte of the tensor that owns the storage */
   int32_t view_of;     /* index (in the graph's table) of the tensor whose storage this one shares; -1: own */
   int32_t reserved_;
 } aiocann_tensor;
@@ -242,13 +242,19 @@ typedef struct aiocann_op_info {
   int32_t n_params;
   const char *param_names; /* "eps:f" or "scale:f max_bias:f": name, then f (float) or i (integer) */
   const char *aclnn;       /* the aclnn functions it uses, space separated; "" for views */
-  const char *dtypes;      /* what it takes, for the docs */
+  const char *dtypes;      /* "table: f32 f16; ids: i32 i64": what each source may be */
   int32_t is_view;         /* 1: no device work; the result shares its source's storage */
+  const char *summary;     /* one sentence; this and the following are for the docs */
+  const char *sources;     /* "x mask?": names, "?" after one that may be left out */
+  const char *shape;       /* the shape rule in words, NumPy order */
+  const char *out_dtype;   /* the dtype of the result in words */
+  const char *soc;         /* differences between SoCs in words; "" none */
 } aiocann_op_info;
 
 int32_t aiocann_op_table_size(void);
 const aiocann_op_info *aiocann_op_table_row(int32_t op); /* NULL: out of range */
-/* Shape and dtype rule: fills out->dtype, n_dims, ne and (contiguous) nb for the given sources and
+/* Shape and dtype rule: fills out->dtype, n_dims, ne and nb (contiguous, unless the op is a view or writes into
+ * a source: then mem and offset are filled too, the source's own offset included) for the given sources and
  * parameters, or fails with E_USAGE (shapes) or E_UNSUPPORTED (dtypes, layouts). soc_name: NULL = any. */
 int32_t aiocann_op_infer(int32_t op, const aiocann_tensor *const *src, int32_t n_src,
                          const aiocann_param *params, const char *soc_name, aiocann_tensor *out);

@@ -1,0 +1,54 @@
+// kernels.hpp: the launch functions that the op table names, and the device
+// memory that they need.
+#pragma once
+#include "core/ops/launch.hpp"
+
+namespace aiocann::core {
+
+// Element-wise ops of one source, all alike: out = f(x).
+template <auto Phase1, auto Phase2>
+Status launch_unary(Launch &launch) {
+  return launch.call(launch.node().row->aclnn, Phase1, Phase2, launch.src_tensor(0),
+                     launch.out_tensor());
+}
+
+// Element-wise ops of two sources, the second repeated into the first.
+Status launch_add(Launch &launch);
+Status launch_sub(Launch &launch);
+Status launch_mul(Launch &launch);
+Status launch_div(Launch &launch);
+
+Status launch_sqr(Launch &launch);
+void temps_scale(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_scale(Launch &launch);
+Status launch_clamp(Launch &launch);
+
+void temps_get_rows(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_get_rows(Launch &launch);
+void temps_cpy(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_cpy(Launch &launch);
+Status launch_copy(Launch &launch);
+
+void temps_mul_mat(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_mul_mat(Launch &launch);
+
+void temps_soft_max(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_soft_max(Launch &launch);
+
+Status launch_norm(Launch &launch);
+void temps_rms_norm(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_rms_norm(Launch &launch);
+void temps_l2_norm(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_l2_norm(Launch &launch);
+Status launch_sum(Launch &launch);
+Status launch_sum_rows(Launch &launch);
+Status launch_mean(Launch &launch);
+
+/// out = src converted to the dtype of out; both have the same shape.
+Status convert(Launch &launch, aclTensor *src, int32_t src_dtype, aclTensor *out,
+               int32_t out_dtype);
+
+/// Room for `shape` in float32.
+uint64_t f32_bytes(const Layout &shape);
+
+}  // namespace aiocann::core

@@ -1,0 +1,152 @@
+#include "core/ops/launch.hpp"
+
+#include <cstring>
+#include <string>
+
+namespace aiocann::core {
+namespace {
+
+// Device data of an aclTensor must start at a multiple of this; views that do
+// not are described by an offset from the multiple below (allocations start at
+// larger multiples, so that stays inside).
+constexpr uint64_t kDataAlignment = 32;
+
+struct Symbol {
+  const char *name;
+  bool (*present)(const acl::Api &);
+};
+
+constexpr Symbol kSymbols[] = {
+#define ACL_SYMBOL(name, since)
+#define ACLNN_SYMBOL(name) {#name, [](const acl::Api &api) { return api.name != nullptr; }},
+#include "acl_symbols.inc"
+};
+
+bool is_present(const acl::Api &api, const char *name, size_t length) {
+  for (const Symbol &symbol : kSymbols) {
+    if (std::strlen(symbol.name) == length && std::memcmp(symbol.name, name, length) == 0) {
+      return symbol.present(api);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+const char *missing_function(const acl::Api &api, const OpRow &row) {
+  for (const char *name = row.aclnn; *name != '\0';) {
+    const size_t length = std::strcspn(name, " ");
+    if (!is_present(api, name, length)) return name;
+    name += length;
+    name += std::strspn(name, " ");
+  }
+  return nullptr;
+}
+
+Launch::Launch(LaunchContext &context)
+    : context_(context), api_(context.api()), scratch_(context.scratch()) {}
+
+Status Launch::run(const BoundNode &node) {
+  node_ = &node;
+  Status status = node.view.row->launch(*this);
+  release();
+  return status;
+}
+
+aclTensor *Launch::tensor(const View &view) {
+  int64_t shape[kMaxViewAxes];
+  int64_t strides[kMaxViewAxes];
+  const int64_t size = dtype_size(view.dtype);
+  const uint64_t below = view.address % kDataAlignment;
+  const int64_t offset = static_cast<int64_t>(below) / size;
+  int64_t length = 1 + offset;
+  for (int32_t i = 0; i < view.n; ++i) {
+    const int32_t reversed = view.n - 1 - i;
+    shape[reversed] = view.ne[i];
+    strides[reversed] = view.nb[i] / size;
+    if (view.ne[i] > 0) length += (view.ne[i] - 1) * strides[reversed];
+  }
+  aclTensor *made = api_.aclCreateTensor(
+      shape, static_cast<uint64_t>(view.n), static_cast<aclDataType>(acl_dtype(view.dtype)),
+      strides, offset, ACL_FORMAT_ND, &length, 1, reinterpret_cast<void *>(view.address - below));
+  if (made == nullptr) {
+    fail_to_create("aclCreateTensor");
+    return nullptr;
+  }
+  tensors_.push_back(made);
+  context_.count_tensors(1);
+  return made;
+}
+
+aclScalar *Launch::scalar(double value) {
+  float narrowed = static_cast<float>(value);
+  aclScalar *made = api_.aclCreateScalar(&narrowed, ACL_FLOAT);
+  if (made == nullptr) {
+    fail_to_create("aclCreateScalar");
+    return nullptr;
+  }
+  scalars_.push_back(made);
+  context_.count_tensors(1);
+  return made;
+}
+
+aclIntArray *Launch::ints(std::initializer_list<int64_t> values) {
+  aclIntArray *made = api_.aclCreateIntArray(values.begin(), values.size());
+  if (made == nullptr) {
+    fail_to_create("aclCreateIntArray");
+    return nullptr;
+  }
+  arrays_.push_back(made);
+  context_.count_tensors(1);
+  return made;
+}
+
+Status Launch::finish(const char *name, Execute execute, uint64_t bytes, aclOpExecutor *executor) {
+  context_.count_executors(1);
+  uint64_t workspace = 0;
+  if (bytes > 0) {
+    Status status = context_.workspace(bytes, &workspace);
+    if (!status.is_ok()) {
+      api_.aclDestroyAclOpExecutor(executor);
+      context_.count_executors(-1);
+      return status;
+    }
+  }
+  // Phase 2 takes the executor, whatever it answers.
+  const aclnnStatus code =
+      execute(reinterpret_cast<void *>(workspace), bytes, executor, context_.stream());
+  context_.count_executors(-1);
+  return code == 0 ? Status::ok() : refused(name, "", code);
+}
+
+Status Launch::missing(const char *name) const {
+  return Status::error(AIOCANN_E_UNSUPPORTED, "%s: %s is not in this CANN", node().row->name, name);
+}
+
+Status Launch::refused(const char *name, const char *phase, aclnnStatus code) const {
+  // Read at once: the driver keeps its text per thread, and the next call may
+  // replace it.
+  const char *text = api_.aclGetRecentErrMsg != nullptr ? api_.aclGetRecentErrMsg() : nullptr;
+  return Status::driver(code, (std::string(name) + phase).c_str(), text);
+}
+
+void Launch::fail_to_create(const char *call) {
+  if (!failed_.is_ok()) return;
+  const char *text = api_.aclGetRecentErrMsg != nullptr ? api_.aclGetRecentErrMsg() : nullptr;
+  failed_ = Status::error(AIOCANN_E_INTERNAL, "%s returned NULL%s%s", call, text ? ": " : "",
+                          text ? text : "");
+}
+
+void Launch::release() {
+  const auto count = tensors_.size() + scalars_.size() + arrays_.size();
+  for (aclTensor *tensor : tensors_) api_.aclDestroyTensor(tensor);
+  for (aclScalar *scalar : scalars_) api_.aclDestroyScalar(scalar);
+  for (aclIntArray *array : arrays_) api_.aclDestroyIntArray(array);
+  tensors_.clear();
+  scalars_.clear();
+  arrays_.clear();
+  failed_ = Status::ok();
+  if (count > 0) context_.count_tensors(-static_cast<int64_t>(count));
+}
+
+}  // namespace aiocann::core

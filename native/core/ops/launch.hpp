@@ -1,0 +1,96 @@
+// launch.hpp: making the aclnn calls of one node. Descriptors are owned here
+// and destroyed when the node is done, on every path; a descriptor that could
+// not be made fails the call that it was for.
+//
+// Thread: the lane's, all of it.
+#pragma once
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "acl/api.hpp"
+#include "core/graph.hpp"
+#include "core/ops/op_table.hpp"
+
+namespace aiocann::core {
+
+/// A node of a planned graph, with the addresses of this submission.
+struct BoundNode {
+  NodeView view;
+  const Layout *out = nullptr;
+  uint64_t src_address[AIOCANN_MAX_SRC] = {};
+  uint64_t out_address = 0;
+  const uint64_t *temps = nullptr;  ///< offsets from scratch
+};
+
+class Launch {
+ public:
+  explicit Launch(LaunchContext &context);
+  ~Launch() { release(); }
+  Launch(const Launch &) = delete;
+  Launch &operator=(const Launch &) = delete;
+
+  /// Runs the row's launch function for `node` and destroys its descriptors.
+  Status run(const BoundNode &node);
+
+  const NodeView &node() const { return node_->view; }
+  bool has(int i) const { return node().has(i); }
+  const Layout &src(int i) const { return *node().src[i]; }
+  const Layout &out() const { return *node_->out; }
+  uint64_t src_address(int i) const { return node_->src_address[i]; }
+  uint64_t out_address() const { return node_->out_address; }
+  uint64_t temp(int i) const { return scratch_ + node_->temps[i]; }
+  double number(int i) const { return node().params[i].f; }
+  int64_t integer(int i) const { return node().params[i].i; }
+
+  /// Descriptors: nullptr when one could not be made, and then the next call()
+  /// fails.
+  aclTensor *tensor(const View &view);
+  aclTensor *tensor(uint64_t address, const Layout &layout) {
+    return tensor(View(address, layout));
+  }
+  aclTensor *src_tensor(int i) { return tensor(src_address(i), src(i)); }
+  aclTensor *out_tensor() { return tensor(out_address(), out()); }
+  aclScalar *scalar(double value);  ///< float32
+  aclIntArray *ints(std::initializer_list<int64_t> values);
+
+  /// Both phases of an aclnn function: use with ACLNN(aclnnAdd), then the
+  /// arguments before the workspace size.
+  template <typename Phase1, typename Phase2, typename... Args>
+  Status call(const char *name, Phase1 acl::Api::*phase1, Phase2 acl::Api::*phase2, Args... args) {
+    if (!failed_.is_ok()) return failed_;
+    const Phase1 get_size = api_.*phase1;
+    const Phase2 execute = api_.*phase2;
+    if (get_size == nullptr || execute == nullptr) return missing(name);
+    uint64_t bytes = 0;
+    aclOpExecutor *executor = nullptr;
+    const aclnnStatus code = get_size(args..., &bytes, &executor);
+    if (code != 0) return refused(name, "GetWorkspaceSize", code);
+    return finish(name, execute, bytes, executor);
+  }
+
+ private:
+  using Execute = aclnnStatus (*)(void *, uint64_t, aclOpExecutor *, aclrtStream);
+  Status finish(const char *name, Execute execute, uint64_t bytes, aclOpExecutor *executor);
+  Status missing(const char *name) const;
+  Status refused(const char *name, const char *phase, aclnnStatus code) const;
+  void fail_to_create(const char *call);
+  void release();
+
+  LaunchContext &context_;
+  const acl::Api &api_;
+  const uint64_t scratch_;
+  const BoundNode *node_ = nullptr;
+  Status failed_;
+  std::vector<aclTensor *> tensors_;
+  std::vector<aclScalar *> scalars_;
+  std::vector<aclIntArray *> arrays_;
+};
+
+#define ACLNN(op) #op, &::aiocann::acl::Api::op##GetWorkspaceSize, &::aiocann::acl::Api::op
+
+/// The first aclnn function of the row that this driver does not have; nullptr
+/// when it has them all.
+const char *missing_function(const acl::Api &api, const OpRow &row);
+
+}  // namespace aiocann::core

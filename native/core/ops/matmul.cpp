@@ -1,0 +1,87 @@
+// matmul.cpp: mul_mat. out (..., m, n) = x (..., m, k) times w (..., n, k)
+// transposed.
+#include <utility>
+
+#include "core/ops/kernels.hpp"
+
+namespace aiocann::core {
+namespace {
+
+struct Product {
+  View w, x, out;
+};
+
+/// May the rows of all batches of x be taken as one tall matrix?
+bool rows_are_even(const Layout &x) {
+  return (x.ne[2] == 1 || x.nb[2] == x.nb[1] * x.ne[1]) &&
+         (x.ne[3] == 1 || x.nb[3] == (x.ne[2] == 1 ? x.nb[1] * x.ne[1] : x.nb[2] * x.ne[2]));
+}
+
+View matrix(uint64_t address, const Layout &layout, int64_t rows) {
+  View view;
+  view.address = address;
+  view.dtype = layout.dtype;
+  return view.push(layout.ne[0], layout.nb[0]).push(rows, layout.nb[1]);
+}
+
+/// Adds a batch axis to the three views. Of x, `repeats` neighbours in a row
+/// share one matrix of w.
+void push_batch(Product *p, int i, const Layout &w, const Layout &x, const Layout &out) {
+  const int64_t repeats = w.ne[i] == 0 ? 1 : x.ne[i] / w.ne[i];
+  if (w.ne[i] > 1 && repeats > 1) {
+    p->w.push(1, w.nb[i]).push(w.ne[i], w.nb[i]);
+    p->x.push(repeats, x.nb[i]).push(w.ne[i], x.nb[i] * repeats);
+    p->out.push(repeats, out.nb[i]).push(w.ne[i], out.nb[i] * repeats);
+  } else {
+    p->w.push(w.ne[i], w.nb[i]);
+    p->x.push(x.ne[i], x.nb[i]);
+    p->out.push(out.ne[i], out.nb[i]);
+  }
+}
+
+}  // namespace
+
+void temps_mul_mat(const NodeView &node, const Layout &, Temps *temps) {
+  if (node.src[1]->dtype != AIOCANN_F32) temps->add(f32_bytes(*node.src[1]));
+}
+
+Status launch_mul_mat(Launch &launch) {
+  const Layout &w = launch.src(0);
+  const Layout &out = launch.out();
+  Layout x = launch.src(1);
+  uint64_t x_address = launch.src_address(1);
+  if (x.dtype != AIOCANN_F32) {
+    // The result is float32, and aclnn gives a product the wider dtype of its
+    // two sides: this widens it exactly.
+    const Layout wide = Layout::contiguous(x, AIOCANN_F32);
+    Status status = launch.call(ACLNN(aclnnCast), launch.tensor(x_address, x), ACL_FLOAT,
+                                launch.tensor(launch.temp(0), wide));
+    if (!status.is_ok()) return status;
+    x = wide;
+    x_address = launch.temp(0);
+  }
+
+  const int8_t cube_math_type = static_cast<int8_t>(launch.integer(0));
+  const bool one_matrix = w.ne[2] == 1 && w.ne[3] == 1;
+  const bool one_product = one_matrix && rows_are_even(x) && rows_are_even(out);
+  Product p;
+  p.w = matrix(launch.src_address(0), w, w.ne[1]);
+  std::swap(p.w.ne[0], p.w.ne[1]);
+  std::swap(p.w.nb[0], p.w.nb[1]);
+  p.x = matrix(x_address, x, one_product ? x.rows() : x.ne[1]);
+  p.out = matrix(launch.out_address(), out, one_product ? out.rows() : out.ne[1]);
+  if (one_product) {
+    return launch.call(ACLNN(aclnnMm), launch.tensor(p.x), launch.tensor(p.w), launch.tensor(p.out),
+                       cube_math_type);
+  }
+  push_batch(&p, 2, w, x, out);
+  if (x.ne[3] != 1) push_batch(&p, 3, w, x, out);
+  if (p.x.n == 3 && w.ne[2] == x.ne[2]) {
+    return launch.call(ACLNN(aclnnBatchMatMul), launch.tensor(p.x), launch.tensor(p.w),
+                       launch.tensor(p.out), cube_math_type);
+  }
+  return launch.call(ACLNN(aclnnMatmul), launch.tensor(p.x), launch.tensor(p.w),
+                     launch.tensor(p.out), cube_math_type);
+}
+
+}  // namespace aiocann::core

@@ -1,0 +1,501 @@
+#include "core/ops/op_table.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "core/ops/kernels.hpp"
+#include "core/ops/shapes.hpp"
+
+namespace aiocann::core {
+namespace {
+
+constexpr const char *kNo310PBf16 = "Ascend310P: no bf16";
+
+#define UNARY(name, text, aclnn) \
+  {name,                         \
+   text,                         \
+   "x",                          \
+   1,                            \
+   1,                            \
+   "",                           \
+   {kFloats},                    \
+   OutDtype::kSame,              \
+   "shape of x",                 \
+   shape_same,                   \
+   #aclnn,                       \
+   kNo310PBf16,                  \
+   nullptr,                      \
+   launch_unary<&acl::Api::aclnn##GetWorkspaceSize, &acl::Api::aclnn>}
+#define BINARY(name, text, aclnn)                    \
+  {#name,                                            \
+   text,                                             \
+   "a b",                                            \
+   2,                                                \
+   2,                                                \
+   "",                                               \
+   {kFloats, kFloats},                               \
+   OutDtype::kSame,                                  \
+   "shape of a; b repeats into it along every axis", \
+   shape_repeat,                                     \
+   #aclnn,                                           \
+   kNo310PBf16,                                      \
+   nullptr,                                          \
+   launch_##name}
+
+// The rows, in the order of docs/ops.md. Indices are not part of any contract:
+// everyone looks names up.
+const OpRow kRows[] = {
+    // ---- element by element ----
+    BINARY(add, "a + b.", aclnnAdd),
+    BINARY(sub, "a - b.", aclnnSub),
+    BINARY(mul, "a * b.", aclnnMul),
+    BINARY(div, "a / b.", aclnnDiv),
+    {"sqr",
+     "x * x.",
+     "x",
+     1,
+     1,
+     "",
+     {kFloats},
+     OutDtype::kSame,
+     "shape of x",
+     shape_same,
+     "aclnnMul",
+     kNo310PBf16,
+     nullptr,
+     launch_sqr},
+    {"scale",
+     "scale * x + bias.",
+     "x",
+     1,
+     1,
+     "scale:f bias:f",
+     {kFloats},
+     OutDtype::kSame,
+     "shape of x",
+     shape_same,
+     "aclnnMuls aclnnInplaceMuls aclnnInplaceAdds aclnnCast",
+     kNo310PBf16,
+     temps_scale,
+     launch_scale},
+    {"clamp",
+     "x, but at least min and at most max.",
+     "x",
+     1,
+     1,
+     "min:f max:f",
+     {kFloats},
+     OutDtype::kSame,
+     "shape of x",
+     shape_same,
+     "aclnnClamp",
+     kNo310PBf16,
+     nullptr,
+     launch_clamp},
+    UNARY("abs", "Absolute value.", aclnnAbs),
+    UNARY("neg", "-x.", aclnnNeg),
+    UNARY("exp", "e to the power x.", aclnnExp),
+    UNARY("log", "Natural logarithm.", aclnnLog),
+    UNARY("sqrt", "Square root.", aclnnSqrt),
+    UNARY("sin", "Sine.", aclnnSin),
+    UNARY("cos", "Cosine.", aclnnCos),
+    UNARY("tanh", "Hyperbolic tangent.", aclnnTanh),
+    UNARY("sigmoid", "1 / (1 + exp(-x)).", aclnnSigmoid),
+    UNARY("relu", "max(x, 0).", aclnnRelu),
+    UNARY("silu", "x * sigmoid(x).", aclnnSilu),
+    UNARY("gelu", "x * Phi(x), with the error function (as gelu_erf).", aclnnGelu),
+    UNARY("gelu_erf", "x * Phi(x), with the error function.", aclnnGelu),
+    // ---- matrix products ----
+    {"mul_mat",
+     "x times w transposed, summed in float32.",
+     "w x",
+     2,
+     2,
+     "cube_math_type:i",
+     {kFloats, kFloats},
+     OutDtype::kF32,
+     "w (..., n, k), x (..., m, k) -> (..., m, n); leading axes of w divide "
+     "those of x, neighbours share",
+     shape_mul_mat,
+     "aclnnMm aclnnBatchMatMul aclnnMatmul aclnnCast",
+     kNo310PBf16,
+     temps_mul_mat,
+     launch_mul_mat},
+    // ---- rows ----
+    {"soft_max",
+     "Softmax over the last axis of scale * x + slope(head) * mask.",
+     "x mask?",
+     1,
+     2,
+     "scale:f max_bias:f",
+     {kFloats, kMasks},
+     OutDtype::kSame,
+     "shape of x; mask has its last axis, one row or at least as many, leading "
+     "axes that divide",
+     shape_soft_max,
+     "aclnnSoftmax aclnnMuls aclnnAdd aclnnInplaceAdd aclnnCast",
+     kNo310PBf16,
+     temps_soft_max,
+     launch_soft_max},
+    {"norm",
+     "Layer normalisation over the last axis, without affine part.",
+     "x",
+     1,
+     1,
+     "eps:f",
+     {kFloats},
+     OutDtype::kSame,
+     "shape of x",
+     shape_rows_nonempty,
+     "aclnnLayerNorm",
+     kNo310PBf16,
+     nullptr,
+     launch_norm},
+    {"rms_norm",
+     "x divided by the root of its mean square over the last axis.",
+     "x",
+     1,
+     1,
+     "eps:f",
+     {kFloats},
+     OutDtype::kSame,
+     "shape of x",
+     shape_rows_nonempty,
+     "aclnnRmsNorm aclnnInplaceFillScalar",
+     kNo310PBf16,
+     temps_rms_norm,
+     launch_rms_norm},
+    {"l2_norm",
+     "x divided by its length over the last axis, or by eps where that is "
+     "more.",
+     "x",
+     1,
+     1,
+     "eps:f",
+     {kFloats},
+     OutDtype::kSame,
+     "shape of x",
+     shape_rows_nonempty,
+     "aclnnNorm aclnnClampMin aclnnDiv aclnnCast",
+     kNo310PBf16,
+     temps_l2_norm,
+     launch_l2_norm},
+    {"sum",
+     "Sum of all elements.",
+     "x",
+     1,
+     1,
+     "",
+     {kFloats},
+     OutDtype::kSame,
+     "(1,)",
+     shape_sum,
+     "aclnnReduceSum",
+     kNo310PBf16,
+     nullptr,
+     launch_sum},
+    {"sum_rows",
+     "Sum over the last axis, which stays with one element.",
+     "x",
+     1,
+     1,
+     "",
+     {kFloats},
+     OutDtype::kSame,
+     "(..., n) -> (..., 1)",
+     shape_sum_rows,
+     "aclnnReduceSum",
+     kNo310PBf16,
+     nullptr,
+     launch_sum_rows},
+    {"mean",
+     "Mean over the last axis, which stays with one element.",
+     "x",
+     1,
+     1,
+     "",
+     {kFloats},
+     OutDtype::kSame,
+     "(..., n) -> (..., 1)",
+     shape_sum_rows,
+     "aclnnMean",
+     kNo310PBf16,
+     nullptr,
+     launch_mean},
+    // ---- copies and conversions ----
+    {"get_rows",
+     "Rows of a table, picked by number, as float32.",
+     "table ids",
+     2,
+     2,
+     "",
+     {kFloats, kIndices},
+     OutDtype::kF32,
+     "table (n, k), ids (...) -> (..., k); table (..., n, k), ids (..., i) -> "
+     "(..., i, k)",
+     shape_get_rows,
+     "aclnnGatherV2 aclnnCast",
+     kNo310PBf16,
+     temps_get_rows,
+     launch_get_rows},
+    {"cast",
+     "x in another dtype.",
+     "x",
+     1,
+     1,
+     "dtype:i",
+     {kPlain},
+     OutDtype::kParameter,
+     "shape of x",
+     shape_same,
+     "aclnnCast aclnnInplaceCopy",
+     kNo310PBf16,
+     nullptr,
+     launch_copy},
+    {"cont",
+     "A contiguous copy of x.",
+     "x",
+     1,
+     1,
+     "",
+     {kPlain},
+     OutDtype::kSame,
+     "shape of x",
+     shape_same,
+     "aclnnInplaceCopy",
+     kNo310PBf16,
+     nullptr,
+     launch_copy},
+    {"dup",
+     "A copy of x.",
+     "x",
+     1,
+     1,
+     "",
+     {kPlain},
+     OutDtype::kSame,
+     "shape of x",
+     shape_same,
+     "aclnnInplaceCopy",
+     kNo310PBf16,
+     nullptr,
+     launch_copy},
+    {"cpy",
+     "Writes x into dst, converted to its dtype; the result is dst.",
+     "x dst",
+     2,
+     2,
+     "",
+     {kPlain, kPlain},
+     OutDtype::kDst,
+     "shape of dst; x has as many elements",
+     shape_cpy,
+     "aclnnInplaceCopy aclnnCast",
+     kNo310PBf16,
+     temps_cpy,
+     launch_cpy},
+    // ---- views ----
+    {"reshape",
+     "The same elements in another shape.",
+     "x",
+     1,
+     1,
+     "ne0:i ne1:i ne2:i ne3:i",
+     {kPlain},
+     OutDtype::kSame,
+     "as given; x must be contiguous",
+     shape_reshape,
+     "",
+     "",
+     nullptr,
+     nullptr},
+    {"view",
+     "A part of x, with strides and offset in bytes.",
+     "x",
+     1,
+     1,
+     "ne0:i ne1:i ne2:i ne3:i nb1:i nb2:i nb3:i offset:i",
+     {kPlain},
+     OutDtype::kSame,
+     "as given; inside x",
+     shape_view,
+     "",
+     "",
+     nullptr,
+     nullptr},
+    {"permute",
+     "The axes in another order.",
+     "x",
+     1,
+     1,
+     "axis0:i axis1:i axis2:i axis3:i",
+     {kPlain},
+     OutDtype::kSame,
+     "axis i of the result is axis axes[i] of x",
+     shape_permute,
+     "",
+     "",
+     nullptr,
+     nullptr},
+    {"transpose",
+     "The last two axes exchanged.",
+     "x",
+     1,
+     1,
+     "",
+     {kPlain},
+     OutDtype::kSame,
+     "(..., m, n) -> (..., n, m)",
+     shape_transpose,
+     "",
+     "",
+     nullptr,
+     nullptr},
+};
+
+#undef UNARY
+#undef BINARY
+
+constexpr int32_t kCount = static_cast<int32_t>(sizeof(kRows) / sizeof(kRows[0]));
+
+bool is_310p(const char *soc_name) {
+  return soc_name != nullptr && std::strncmp(soc_name, "Ascend310P", 10) == 0;
+}
+
+std::string set_text(DtypeSet set) {
+  std::string text;
+  for (int32_t dtype = AIOCANN_F32; dtype <= AIOCANN_Q8_0; ++dtype) {
+    if ((set & dtype_bit(dtype)) == 0) continue;
+    if (!text.empty()) text += ' ';
+    text += dtype_name(dtype);
+  }
+  return text;
+}
+
+bool is_whole(const Layout &layout) {
+  const int64_t size = dtype_size(layout.dtype);
+  for (int i = 0; i < kAxes; ++i) {
+    if (layout.ne[i] < 0 || layout.nb[i] < 0 || (size > 0 && layout.nb[i] % size != 0))
+      return false;
+  }
+  return layout.extent() != UINT64_MAX && layout.elements() != INT64_MAX;
+}
+
+}  // namespace
+
+int32_t op_count() { return kCount; }
+
+const OpRow *op_row(int32_t op) { return op >= 0 && op < kCount ? &kRows[op] : nullptr; }
+
+int32_t find_op(const char *name) {
+  for (int32_t op = 0; op < kCount; ++op) {
+    if (std::strcmp(kRows[op].name, name) == 0) return op;
+  }
+  return -1;
+}
+
+int32_t count_params(const OpRow &row) {
+  int32_t count = 0;
+  for (const char *at = row.params; *at != '\0'; ++at) count += *at == ':';
+  return count;
+}
+
+std::string dtypes_text(const OpRow &row) {
+  std::string text;
+  const char *source = row.sources;
+  for (int32_t i = 0; i < row.max_src; ++i) {
+    const size_t length = std::strcspn(source, " ?");
+    if (i > 0) text += "; ";
+    text += std::string(source, length) + ": " + set_text(row.dtypes[i]);
+    source += std::strcspn(source, " ");
+    source += std::strspn(source, " ");
+  }
+  return text;
+}
+
+std::string NodeView::describe() const {
+  std::string text = row->name;
+  text += '(';
+  for (int i = 0; i < n_src; ++i) {
+    if (i > 0) text += ", ";
+    text += src[i] == nullptr ? "-" : src[i]->describe();
+  }
+  return text + ')';
+}
+
+Status NodeView::usage(const char *format, ...) const {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  return Status::error(AIOCANN_E_USAGE, "%s: %s", describe().c_str(), text);
+}
+
+Status NodeView::unsupported(const char *format, ...) const {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  return Status::error(AIOCANN_E_UNSUPPORTED, "%s: %s", describe().c_str(), text);
+}
+
+Status infer(const NodeView &node, const char *soc_name, Layout *out, int64_t *view_offset) {
+  const OpRow &row = *node.row;
+  if (node.n_src < row.min_src || node.n_src > row.max_src) {
+    return Status::error(AIOCANN_E_USAGE, "%s takes %d operands, not %d", row.name, row.max_src,
+                         node.n_src);
+  }
+  for (int32_t i = 0; i < node.n_src; ++i) {
+    if (node.src[i] == nullptr) {
+      if (i < row.min_src)
+        return Status::error(AIOCANN_E_USAGE, "%s: operand %d is missing", row.name, i);
+      continue;
+    }
+    const Layout &src = *node.src[i];
+    if ((row.dtypes[i] & dtype_bit(src.dtype)) == 0) {
+      return node.unsupported("operand %d cannot be %s; it takes %s", i, dtype_name(src.dtype),
+                              set_text(row.dtypes[i]).c_str());
+    }
+    if (!is_whole(src))
+      return node.usage("operand %d has a negative, uneven or endless shape or stride", i);
+    if (src.dtype == AIOCANN_BF16 && is_310p(soc_name))
+      return node.unsupported("%s has no bf16", soc_name);
+  }
+  out->dtype = node.src[0]->dtype;
+  switch (row.out_dtype) {
+    case OutDtype::kSame:
+      break;
+    case OutDtype::kF32:
+      out->dtype = AIOCANN_F32;
+      break;
+    case OutDtype::kDst:
+      out->dtype = node.src[1]->dtype;
+      break;
+    case OutDtype::kParameter:
+      if (node.params[0].i < 0 || node.params[0].i > AIOCANN_Q8_0) {
+        return node.usage("there is no dtype %lld", static_cast<long long>(node.params[0].i));
+      }
+      out->dtype = static_cast<int32_t>(node.params[0].i);
+      if ((kPlain & dtype_bit(out->dtype)) == 0) {
+        return node.unsupported("nothing can be cast to %s", dtype_name(out->dtype));
+      }
+      if (out->dtype == AIOCANN_BF16 && is_310p(soc_name)) {
+        return node.unsupported("%s has no bf16", soc_name);
+      }
+      break;
+  }
+  *view_offset = 0;
+  Status status = row.shape_rule(node, out, view_offset);
+  if (!status.is_ok()) return status;
+  // Views and cpy say how their result lies; everything else makes a new,
+  // contiguous tensor.
+  if (row.launch != nullptr && row.out_dtype != OutDtype::kDst)
+    *out = Layout::contiguous(*out, out->dtype);
+  if (!is_whole(*out)) return node.usage("the result would be larger than any memory");
+  return Status::ok();
+}
+
+}  // namespace aiocann::core

@@ -1,0 +1,21 @@
+// shapes.hpp: the shape rules that the op table names.
+#pragma once
+#include "core/ops/op_table.hpp"
+
+namespace aiocann::core {
+
+Status shape_same(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_repeat(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_rows_nonempty(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_get_rows(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_mul_mat(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_soft_max(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_sum(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_sum_rows(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_cpy(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_reshape(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_view(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_permute(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_transpose(const NodeView &node, Layout *out, int64_t *offset);
+
+}  // namespace aiocann::core
