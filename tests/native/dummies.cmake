@@ -1,0 +1,43 @@
+# The libraries of tests/native/dummy_acl.c, laid out as installations of CANN in <build>/tests/libraries.
+
+set(dummy_root "${PROJECT_BINARY_DIR}/tests/libraries")
+
+# dummy_library(FOLDER NAME macros...)
+function(dummy_library folder name)
+  string(MAKE_C_IDENTIFIER "dummy_${folder}_${name}" target)
+  add_library(${target} SHARED dummy_acl.c)
+  target_compile_definitions(${target} PRIVATE ${ARGN})
+  target_include_directories(${target} PRIVATE "${AIOCANN_GENERATED}")
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME "${name}" C_VISIBILITY_PRESET default
+                                             LIBRARY_OUTPUT_DIRECTORY "${dummy_root}/${folder}"
+                                             SKIP_BUILD_RPATH ON INSTALL_RPATH "")
+  add_dependencies(${target} acl_headers)
+  set_property(GLOBAL APPEND PROPERTY AIOCANN_DUMMIES ${target})
+endfunction()
+
+dummy_library(toolkit/lib64 acl_rt DUMMY_RUNTIME DUMMY_NAME="toolkit")
+dummy_library(toolkit/lib64 nnopbase DUMMY_BASE)
+dummy_library(toolkit/lib64 opapi_math DUMMY_ADD=20 DUMMY_ABS=20)
+dummy_library(toolkit/lib64 opapi DUMMY_ADD=30 DUMMY_ABS=30 DUMMY_SIN=30)
+dummy_library(toolkit/opp/vendors/one/op_api/lib cust_opapi DUMMY_ADD=11)
+dummy_library(toolkit/opp/vendors/two/op_api/lib cust_opapi DUMMY_ADD=12)
+dummy_library(custom/op_api/lib cust_opapi DUMMY_ADD=10)
+dummy_library(home/lib64 acl_rt DUMMY_RUNTIME DUMMY_NAME="home")
+dummy_library(usual/cann/lib64 acl_rt DUMMY_RUNTIME DUMMY_NAME="usual")
+dummy_library(user/Ascend/ascend-toolkit/latest/lib64 ascendcl DUMMY_RUNTIME DUMMY_NAME="user")
+dummy_library(both/lib64 acl_rt DUMMY_RUNTIME DUMMY_NAME="newer")
+dummy_library(both/lib64 ascendcl DUMMY_RUNTIME DUMMY_NAME="older")
+dummy_library(parted/lib64 acl_rt DUMMY_RUNTIME DUMMY_LACKS_MALLOC DUMMY_NAME="parted")
+dummy_library(parted/lib64 ascendcl DUMMY_RUNTIME DUMMY_NAME="parted-older")
+dummy_library(lacking/lib64 ascendcl DUMMY_RUNTIME DUMMY_LACKS_MALLOC DUMMY_NAME="lacking")
+dummy_library(foreign/lib64 acl_rt DUMMY_SIN=1)
+dummy_library(elsewhere absent_dependency DUMMY_DEPENDENCY)
+dummy_library(dependent/lib64 acl_rt DUMMY_RUNTIME DUMMY_NEEDS DUMMY_NAME="dependent")
+target_link_libraries(dummy_dependent_lib64_acl_rt PRIVATE dummy_elsewhere_absent_dependency)
+dummy_library(single everything DUMMY_RUNTIME DUMMY_BASE DUMMY_ADD=1 DUMMY_NAME="single")
+
+file(WRITE "${dummy_root}/toolkit/opp/vendors/config.ini" "load_priority=two, one\n")
+file(WRITE "${dummy_root}/dependent/set_env.sh" "# stands for the vendor's script\n")
+file(WRITE "${dummy_root}/device/davinci0" "")
+file(WRITE "${dummy_root}/manager/davinci_manager" "")
+get_property(dummy_targets GLOBAL PROPERTY AIOCANN_DUMMIES)
