@@ -1,0 +1,479 @@
+"""`Operation`: one enqueued command, which any number of tasks on any loop may await.
+
+State: in flight → settled, once, well or failed; nothing leads back. An op is settled
+by whoever notices first; its waiters are woken by the reactor of the loop that they
+wait on. Each await has a waiter of its own, so cancelling one touches nothing else.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+from aiocann import sites
+from aiocann.errors import (
+    E_PREDECESSOR,
+    AclError,
+    ClosedResourceError,
+    NativeError,
+    clone,
+    error_for,
+)
+from aiocann.ledger import failure_of, in_flight, note_failure
+from aiocann.native import NULL, ffi, lib, to_error
+from aiocann.reactor import (
+    Home,
+    Reactor,
+    TrioReactor,
+    current_reactor,
+    orphans,
+)
+
+if TYPE_CHECKING:
+    from aiocann.stream import Stream
+
+__all__ = ["Operation"]
+
+T = TypeVar("T")
+log = logging.getLogger("aiocann")
+
+_op_id = lib.aiocann_op_id
+_op_state = lib.aiocann_op_state
+_op_release = lib.aiocann_op_release
+_monotonic = time.monotonic
+_here = sites.here
+_PATHS = ("", "direct", "staged", "peer")
+# Serialises what must happen once at settling, where it is more than setting a state.
+_settle_lock = threading.RLock()
+
+
+class Describable(Protocol):
+    """An operand that says what it is in an error."""
+
+    def describe(self) -> str:
+        """Return a few words: type, shape, place."""
+
+
+class Scratch:
+    """C structures that a call fills; taken from a pool, given back after the call.
+
+    A pool rather than one per thread: a signal handler may enqueue in the middle of an
+    enqueueing call.
+    """
+
+    __slots__ = ("dst", "mem", "op", "src")
+
+    def __init__(self) -> None:
+        self.op = ffi.new("aiocann_op *[1]")
+        self.mem = ffi.new("aiocann_mem *[1]")
+        self.dst = ffi.new("aiocann_span *")
+        self.src = ffi.new("aiocann_span *")
+
+
+_pool: list[Scratch] = []
+
+
+def take_scratch() -> Scratch:
+    """Take a `Scratch`; give it back with `give_scratch`."""
+    try:
+        return _pool.pop()
+    except IndexError:
+        return Scratch()
+
+
+give_scratch = _pool.append
+
+
+class Operation(Generic[T]):
+    """Work on a device, enqueued when it was made.
+
+    ``await op`` returns when the device and any host part of it have finished, with
+    the op's result, and raises if it failed. Any number of tasks on any loops may
+    await it, each for itself: cancelling one leaves the op and the others alone. There
+    is no way to cancel the work; what it uses is kept until the device is past it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_error",
+        "_finish",
+        "_foreign",
+        "_home",
+        "_operands",
+        "_pointer",
+        "_result",
+        "_retrieved",
+        "_site",
+        "_state",
+        "_stream",
+        "_time",
+        "_waiters",
+        "id",
+        "kind",
+    )
+
+    #: 0 in flight, 1 settled well, 2 failed.
+    _state: int
+
+    def __init__(
+        self,
+        kind: str,
+        pointer: Any,
+        home: Home,
+        operands: tuple[Any, ...] = (),
+        stream: Stream | None = None,
+        result: Any = None,
+        finish: Callable[[Operation[T]], T] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.id: int = _op_id(pointer)
+        self._pointer = pointer
+        self._home = home
+        self._operands = operands
+        self._stream = stream
+        self._result = result
+        self._finish = finish
+        self._state = 0
+        self._error: BaseException | None = None
+        self._retrieved = False
+        self._waiters: list[Any] | None = None
+        self._foreign: dict[Reactor, list[Any]] | None = None
+        self._site = _here()
+        self._time = _monotonic()
+        in_flight[self.id] = self
+        if home is orphans:
+            orphans.adopt(self, pointer)
+
+    @classmethod
+    def completed(cls, kind: str, result: T) -> Operation[T]:
+        """Make an op that needed no work."""
+        self = cls.__new__(cls)
+        self.kind, self.id, self._pointer, self._home = kind, 0, NULL, orphans
+        self._operands, self._stream, self._result = (), None, result
+        self._finish, self._state, self._error = None, 1, None
+        self._retrieved, self._waiters, self._foreign = True, None, None
+        self._site, self._time = None, 0.0
+        return self
+
+    def __del__(self) -> None:
+        pointer = getattr(self, "_pointer", NULL)
+        if pointer:
+            _op_release(pointer)
+
+    def __repr__(self) -> str:
+        state = ("in flight", "done", "failed")[self._state if self._poll() else 0]
+        return f"<aiocann.Operation {self.kind} #{self.id} {state}>"
+
+    # ---- what users see ----------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether it has finished, well or not."""
+        return self._state != 0 or self._poll()
+
+    @property
+    def path(self) -> str:
+        """How a copy went: "direct", "staged" or "peer"; "" when it was no copy."""
+        return _PATHS[lib.aiocann_op_path(self._pointer)] if self._pointer else ""
+
+    @property
+    def enqueued_at(self) -> str:
+        """``file:line in function`` of the line that enqueued it."""
+        return str(self._site) if self._site is not None else ""
+
+    def exception(self) -> BaseException | None:
+        """Return the failure of a finished op; None when it went well.
+
+        Raises
+        ------
+        RuntimeError
+            It has not finished.
+        """
+        if not self.done:
+            raise RuntimeError(f"{self!r} has not finished: await it first")
+        return self._error
+
+    def result(self) -> T:
+        """Return the result of a finished op, or raise its failure.
+
+        Raises
+        ------
+        RuntimeError
+            It has not finished.
+        """
+        if not self.done:
+            raise RuntimeError(f"{self!r} has not finished: await it first")
+        if self._error is not None:
+            self._retrieved = True
+            raise clone(self._error)
+        return cast(T, self._result)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        if self._state or self._poll():
+            return self._after_turn()
+        return self._wait()
+
+    # ---- awaiting ----------------------------------------------------------------
+
+    def _after_turn(self) -> Generator[Any, Any, T]:
+        reactor = current_reactor()
+        if reactor.needs_turn():
+            yield from reactor.turn()
+        return self.result()
+
+    def _wait(self) -> Generator[Any, Any, T]:
+        reactor = current_reactor()
+        waiter = reactor.waiter()
+        if not self._enlist(reactor, waiter):
+            return (yield from self._after_turn())
+        try:
+            if reactor.is_asyncio:
+                yield from waiter
+            else:
+                assert isinstance(reactor, TrioReactor)
+                yield from reactor.block(lambda: self._withdraw(reactor, waiter))
+        except BaseException:
+            # Cancellation, as a rule. The op goes on; its operands are the ledger's.
+            self._withdraw(reactor, waiter)
+            raise
+        reactor.spins = 0
+        return self.result()
+
+    def _enlist(self, reactor: Reactor, waiter: Any) -> bool:
+        """Add a waiter. False: it has settled, nobody would wake it."""
+        if self._home is reactor:
+            if self._waiters is None:
+                self._waiters = [waiter]
+            else:
+                self._waiters.append(waiter)
+            return True
+        if self._foreign is None:
+            with _settle_lock:
+                if self._foreign is None:
+                    self._foreign = {}
+        self._foreign.setdefault(reactor, []).append(waiter)
+        if self._watch(reactor):
+            return True
+        self._poll()
+        self._foreign.pop(reactor, None)
+        return False
+
+    def _watch(self, reactor: Reactor) -> bool:
+        return reactor.watch(self, self._pointer)
+
+    def _withdraw(self, reactor: Reactor, waiter: Any) -> None:
+        if self._home is reactor:
+            waiters = self._waiters
+        else:
+            waiters = (self._foreign or {}).get(reactor)
+        if waiters is None or waiter not in waiters:
+            return
+        waiters.remove(waiter)
+        if not waiters and self._foreign is not None:
+            self._foreign.pop(reactor, None)
+        if not self._waiters and not self._foreign and not self._state:
+            lib.aiocann_op_abandon(self._pointer)
+
+    def _forget_reactor(self, reactor: Reactor) -> None:
+        if self._foreign is not None:
+            self._foreign.pop(reactor, None)
+
+    # ---- settling ----------------------------------------------------------------
+
+    def _poll(self) -> bool:
+        """Look whether it has settled; any thread."""
+        if self._state:
+            return True
+        state = _op_state(self._pointer)
+        if state:
+            self._settle(state)
+        return self._state != 0
+
+    def _settle(self, state: int) -> None:
+        """Take the outcome over from the native op, once; any thread."""
+        if state == 1 and self._finish is None:
+            # The hot path; setting these twice, from two threads, does no harm.
+            self._operands = ()
+            self._state = 1
+            return
+        with _settle_lock:
+            if self._state:
+                return
+            if state == 1:
+                self._finish_up()
+            else:
+                self._fail(lib.aiocann_op_error(self._pointer))
+            self._operands = ()
+            self._finish = None
+
+    def _finish_up(self) -> None:
+        assert self._finish is not None
+        try:
+            self._result = self._finish(self)
+        except Exception as exc:
+            self._set_error(exc)
+        else:
+            self._state = 1
+
+    def _fail(self, error: Any) -> None:
+        native = to_error(error)
+        cause = failure_of(native.cause_op) if native.cause_op else None
+        op, site = self._describe(native)
+        self._result = None
+        self._set_error(
+            error_for(native, op=op, enqueued_at=site, cause=cause),
+            followed=native.code == E_PREDECESSOR,
+        )
+
+    def _set_error(self, exc: BaseException, *, followed: bool = False) -> None:
+        self._error = exc
+        self._state = 2
+        note_failure(self.id, exc)
+        # Those that only followed are reported by the first failure.
+        if self._stream is not None and not followed:
+            self._stream._failed.append(self)  # noqa: SLF001 - read at synchronize()
+
+    def _describe(self, native: NativeError) -> tuple[str, str]:
+        """Return the op with its operands, and where it was enqueued."""
+        operands = [
+            operand.describe() if hasattr(operand, "describe") else _describe(operand)
+            for operand in self._operands
+            if operand is not None and not isinstance(operand, ffi.CData)
+        ]
+        node = native.node
+        if node >= 0 and self._operands and hasattr(self._operands[0], "node_site"):
+            graph = self._operands[0]
+            built = graph.node_site(node)
+            where = f"{built}, computed at {self.enqueued_at}" if built else None
+            return graph.describe_node(node), where or self.enqueued_at
+        return f"{self.kind}({', '.join(operands)})", self.enqueued_at
+
+    def _delivered(self, reactor: Reactor | None) -> None:
+        """Its home has it; `reactor` is None where that is the orphans."""
+        if not self._state:
+            self._settle(_op_state(self._pointer))
+        waiters = self._waiters
+        if waiters is not None:
+            self._waiters = None
+            if reactor is not None and reactor is self._home:
+                reactor.wake(waiters)
+
+    def _delivered_foreign(self, reactor: Reactor) -> None:
+        self._poll()
+        if self._foreign is not None:
+            waiters = self._foreign.pop(reactor, None)
+            if waiters:
+                reactor.wake(waiters)
+
+    # ---- for streams -------------------------------------------------------------
+
+    @property
+    def timestamp_us(self) -> int:
+        """When the device passed it, in microseconds of its clock; 0: not known."""
+        return int(lib.aiocann_op_timestamp_us(self._pointer)) if self._pointer else 0
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was enqueued."""
+        return _monotonic() - self._time
+
+    def take_unretrieved(self) -> BaseException | None:
+        """Return its failure, if nobody was told of it yet, and count as told."""
+        if self._error is None or self._retrieved:
+            return None
+        self._retrieved = True
+        log.error("%s, and nobody awaited it", self._error)
+        return clone(self._error)
+
+
+def _describe(operand: object) -> str:
+    """Say what a host operand is."""
+    dtype, shape = getattr(operand, "dtype", None), getattr(operand, "shape", None)
+    if dtype is not None and shape is not None:
+        return f"host {dtype}{list(shape)}"
+    nbytes = getattr(operand, "nbytes", None)
+    if nbytes is None and isinstance(operand, (bytes, bytearray)):
+        nbytes = len(operand)
+    return f"{type(operand).__name__}" + (f" of {nbytes} bytes" if nbytes else "")
+
+
+class HostCall(Operation[T]):
+    """A Python function that runs on the enqueueing loop when its stream gets there.
+
+    Natively it is a mark; in Python it settles only once the function has run, so the
+    home reactor, not the native half, tells other loops.
+    """
+
+    __slots__ = ("_call", "_context")
+
+    def __init__(
+        self,
+        pointer: Any,
+        home: Home,
+        stream: Stream,
+        call: tuple[Callable[..., T], tuple[Any, ...]],
+    ) -> None:
+        self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = call
+        self._context = contextvars.copy_context()
+        super().__init__("host_call", pointer, home, (), stream)
+
+    def _poll(self) -> bool:
+        return self._state != 0
+
+    def _watch(self, reactor: Reactor) -> bool:
+        reactor.foreign[self.id] = self
+        if self._state:
+            reactor.foreign.pop(self.id, None)
+            return False
+        return True
+
+    def _delivered(self, reactor: Reactor | None) -> None:
+        if not self._state:
+            self._run(reactor)
+        super()._delivered(reactor)
+        for other in list(self._foreign or ()):
+            other.post(self)
+
+    def _run(self, reactor: Reactor | None) -> None:
+        call, self._call = self._call, None
+        state = _op_state(self._pointer)
+        with _settle_lock:
+            if state == 2:
+                self._fail(lib.aiocann_op_error(self._pointer))
+                return
+        if reactor is None or reactor is not self._home:
+            self._set_error(
+                ClosedResourceError(
+                    "the event loop that enqueued this host_call has closed, so the "
+                    "function was not run"
+                )
+            )
+            return
+        assert call is not None
+        function, args = call
+        try:
+            self._result = self._context.run(function, *args)
+        except Exception as exc:
+            self._set_error(exc)
+        else:
+            self._state = 1
+
+
+def reraise_failures(failed: list[Operation[Any]]) -> None:
+    """Raise the first failure in `failed` that nobody was told of; log the others."""
+    pending, failed[:] = failed[:], []
+    first: BaseException | None = None
+    for op in pending:
+        exc = op.take_unretrieved()
+        first = first or exc
+    if first is not None:
+        raise first
+
+
+def is_follower(exc: BaseException) -> bool:
+    """Whether an op failed only because an earlier one had."""
+    return isinstance(exc, AclError) and exc.code == E_PREDECESSOR

@@ -1,0 +1,122 @@
+"""The only importer of the cffi module, and of the simulator's controls.
+
+Bindings carry no policy: this file turns C values into Python ones and holds what every
+caller needs. Nothing in it decides.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from aiocann._cffi import ffi, lib
+from aiocann.errors import AiocannError, LibraryError, NativeError, error_for
+
+__all__ = ["NULL", "check", "ffi", "lib", "sim_control", "sim_library", "text"]
+
+NULL: Any = ffi.NULL
+
+# Declarations of native/sim/aiocann_sim.h that are used here; a test compares them.
+SIM_CDEF = """
+int32_t aiocann_sim_configure(const char *key, const char *value);
+const char *aiocann_sim_setting(const char *key);
+const char *aiocann_sim_last_error(void);
+int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t code);
+void aiocann_sim_clear_faults(void);
+int32_t aiocann_sim_hold(int32_t device, int32_t stream_id);
+int32_t aiocann_sim_release(int32_t device, int32_t stream_id);
+uint64_t aiocann_sim_counter(const char *name);
+const char *aiocann_sim_counter_name(int32_t index);
+const char *aiocann_sim_last_misuse(void);
+"""
+
+
+def text(chars: Any) -> str:
+    """Return a C string, NULL as the empty one."""
+    return "" if chars == NULL else str(ffi.string(chars).decode("utf-8", "replace"))
+
+
+def to_error(error: Any) -> NativeError:
+    """Copy an ``aiocann_error``."""
+    return NativeError(
+        code=error.code,
+        detail=text(error.detail),
+        call=text(error.call),
+        device=error.device,
+        node=error.node,
+        is_fault=bool(error.is_fault),
+        cause_op=error.cause_op,
+        cause_kind=text(error.cause_kind),
+        requested=error.requested,
+        free=error.free_bytes,
+        total=error.total,
+        reserved=error.reserved,
+        used=error.used,
+    )
+
+
+def last_error() -> AiocannError:
+    """Make the exception for this thread's last failing call."""
+    return error_for(to_error(lib.aiocann_last_error()))
+
+
+def check(code: int) -> None:
+    """Raise what the last call reported, unless it succeeded."""
+    if code:
+        raise last_error()
+
+
+def statistics(runtime: Any) -> dict[str, int]:
+    """Read the counters of a runtime."""
+    out = ffi.new("aiocann_statistics *")
+    lib.aiocann_runtime_statistics(runtime, out)
+    return {name: getattr(out, name) for name, _ in ffi.typeof(out[0]).fields}
+
+
+def sim_library() -> str:
+    """Path of the simulator: the one beside this file, unless told otherwise."""
+    override = os.environ.get("AIOCANN_SIM_LIBRARY")
+    return override or str(Path(__file__).with_name("libaiocann_sim.so"))
+
+
+class SimControl:
+    """The simulator's controls; the library is the one that the core loads too."""
+
+    def __init__(self, path: str) -> None:
+        from cffi import FFI  # only programs that control the simulator pay for it
+
+        self.ffi = FFI()
+        self.ffi.cdef(SIM_CDEF)
+        try:
+            self.lib: Any = self.ffi.dlopen(path)
+        except OSError as exc:
+            raise error_for(NativeError(code=-3, detail=str(exc))) from exc
+
+    def text(self, chars: Any) -> str:
+        """Return a C string, NULL as the empty one."""
+        raw = b"" if chars == self.ffi.NULL else self.ffi.string(chars)
+        return str(raw.decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=None)
+def _sim_control(path: str) -> SimControl:
+    return SimControl(path)
+
+
+def sim_control() -> SimControl:
+    """Load the simulator's controls.
+
+    Raises
+    ------
+    LibraryError
+        The simulator is not there.
+    """
+    path = sim_library()
+    if not os.path.exists(path):
+        raise LibraryError(
+            f"the simulator was not found at {path}: reinstall aiocann, or set "
+            "AIOCANN_SIM_LIBRARY"
+        )
+    return _sim_control(path)

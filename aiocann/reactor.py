@@ -1,0 +1,476 @@
+"""Where completions arrive: one reactor per event loop, and the orphans.
+
+A reactor owns a native loop and an eventfd. The native half writes the eventfd only
+when the loop is parked; the reactor then takes every op that has settled, in one batch,
+and wakes their waiters.
+
+- asyncio and uvloop: a reader on the eventfd. When the loop closes, it drops the
+  reader's callback, and that closes the reactor.
+- trio: a system task, which trio cancels when its run ends.
+- Threads without a loop: their ops belong to the orphans, a native loop that nobody
+  parks on. It is drained by whoever comes along: a reactor that wakes, the next
+  enqueueing thread, `statistics()`, closing. It is also the heir of reactors whose loop
+  has closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from aiocann.errors import ForkError
+from aiocann.ledger import in_flight
+from aiocann.native import NULL, ffi, lib
+
+if TYPE_CHECKING:
+    from aiocann.completion import Operation
+
+# Awaits of finished ops in a row before the loop gets a turn.
+_MAX_SPINS = 64
+# Ops taken from the native list at once, and before other callbacks get a turn.
+_BATCH = 512
+_BUDGET = 4096
+
+_loop_drain = lib.aiocann_loop_drain
+_unpack = ffi.unpack
+_get_running_loop = asyncio._get_running_loop  # noqa: SLF001 - public but for its name
+_modules = sys.modules
+
+
+class Home:
+    """Where the ops of an enqueueing thread are delivered."""
+
+    __slots__ = ("is_live", "loop")
+
+    def __init__(self, loop: Any, *, is_live: bool) -> None:
+        self.loop = loop
+        #: Whether completions are still taken by their own reactor.
+        self.is_live = is_live
+
+
+class Reactor(Home):
+    """Delivers completions to one event loop. Used on that loop's thread only."""
+
+    __slots__ = ("__weakref__", "_ids", "_pending", "fd", "foreign", "posted", "spins")
+
+    is_asyncio = True
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        super().__init__(lib.aiocann_loop_create(self.fd), is_live=True)
+        self._ids = ffi.new("uint64_t[]", _BATCH)
+        self._pending: deque[int] = deque()
+        #: Ops of other homes that are awaited here. Kept until they are delivered.
+        self.foreign: dict[int, Operation[Any]] = {}
+        #: Ops that another thread finished in Python (`host_call`).
+        self.posted: deque[Operation[Any]] = deque()
+        #: Awaits of finished ops since this loop last had a turn.
+        self.spins = 0
+
+    def drain(self) -> bool:
+        """Settle what has completed. True: there may be more, come again."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+        while self.posted:
+            self._deliver_foreign(self.posted.popleft())
+        pending, ids = self._pending, self._ids
+        pop, foreign = in_flight.pop, self.foreign
+        budget = _BUDGET
+        while True:
+            taken = _loop_drain(self.loop, ids, _BATCH)
+            pending.extend(_unpack(ids, taken))
+            # Whatever interrupts this (ctrl-C), no id that was taken is lost.
+            while pending:
+                op_id = pending.popleft()
+                if foreign and op_id in foreign:
+                    self._deliver_foreign(foreign.pop(op_id))
+                    continue
+                op = pop(op_id, None)
+                if op is not None:
+                    op._delivered(self)  # noqa: SLF001 - its other half
+            if taken < _BATCH:
+                orphans.drain()
+                return False
+            budget -= taken
+            if budget <= 0:
+                return True
+
+    def _deliver_foreign(self, op: Operation[Any]) -> None:
+        self.foreign.pop(op.id, None)
+        op._delivered_foreign(self)  # noqa: SLF001 - its other half
+
+    def post(self, op: Operation[Any]) -> None:
+        """Deliver an op from another thread."""
+        self.posted.append(op)
+        with contextlib.suppress(OSError):  # the loop has closed meanwhile
+            os.eventfd_write(self.fd, 1)
+
+    def watch(self, op: Operation[Any], pointer: Any) -> bool:
+        """Ask for the completion of an op of another home. False: it has settled."""
+        if op.id in self.foreign:
+            return True
+        self.foreign[op.id] = op
+        if lib.aiocann_op_watch(pointer, self.loop):
+            del self.foreign[op.id]
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give up: what is still in flight goes to the orphans. Idempotent."""
+        if not self.is_live:
+            return
+        self.is_live = False
+        lib.aiocann_loop_close(self.loop, orphans.native())
+        lib.aiocann_loop_release(self.loop)
+        self.loop = NULL
+        os.close(self.fd)
+        for op in self.foreign.values():
+            op._forget_reactor(self)  # noqa: SLF001 - its other half
+        self.foreign.clear()
+        for op_id in self._pending:  # taken, but not delivered when the loop stopped
+            orphans.deliver(op_id)
+        self._pending.clear()
+
+    # What differs between event loops.
+
+    def waiter(self) -> Any:
+        """Make what stands for the current task while it waits."""
+        raise NotImplementedError
+
+    def wake(self, waiters: list[Any]) -> None:
+        """Resume the tasks behind `waiters`."""
+        raise NotImplementedError
+
+    def needs_turn(self) -> bool:
+        """Whether an await of a finished op must give the loop a turn first."""
+        raise NotImplementedError
+
+    def turn(self) -> Generator[Any, Any, None]:
+        """Give the loop a turn, in which cancellation is delivered."""
+        raise NotImplementedError
+
+
+def _no_scopes(task: Any) -> bool:  # noqa: ARG001 - the shape of its other version
+    return False
+
+
+def _scope_check() -> Callable[[Any], bool]:
+    """Return how to see that an anyio cancel scope around a task was cancelled.
+
+    The public way (`anyio.current_effective_deadline`) takes microseconds, more than
+    the rest of an await of a finished op; so it is only the fallback.
+    """
+    backend = _modules.get("anyio._backends._asyncio")
+    if backend is None:
+        return _no_scopes
+    states = getattr(backend, "_task_states", None)
+    if states is None:
+        import anyio
+
+        def ask_anyio(task: Any) -> bool:  # noqa: ARG001 - always the current task
+            return anyio.current_effective_deadline() == float("-inf")
+
+        return ask_anyio
+
+    def walk(task: Any) -> bool:
+        state = states.get(task)
+        scope = None if state is None else state.cancel_scope
+        while scope is not None:
+            if scope.cancel_called:
+                return True
+            if scope.shield:
+                return False
+            scope = scope._parent_scope  # noqa: SLF001 - no public way at this cost
+        return False
+
+    return walk
+
+
+class _Readable:
+    """The reader's callback. The loop owns the only reference: see `__del__`."""
+
+    __slots__ = ("reactor",)
+
+    def __init__(self, reactor: AsyncioReactor) -> None:
+        self.reactor = reactor
+
+    def __call__(self) -> None:
+        reactor = self.reactor
+        if not reactor.is_live:
+            return
+        more = True
+        try:
+            more = reactor.drain()
+        finally:
+            if more:
+                asyncio.get_running_loop().call_soon(self)
+
+    def __del__(self) -> None:
+        # A loop that closes drops its readers: the one sign of it that needs no patch.
+        self.reactor.close()
+
+
+class AsyncioReactor(Reactor):
+    """The reactor of an asyncio loop, uvloop's too."""
+
+    __slots__ = ("_create_future", "_is_cancelled", "loop_ref")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.loop_ref = weakref.ref(loop)
+        self._is_cancelled = _no_scopes
+        loop.add_reader(self.fd, _Readable(self))
+
+    def waiter(self) -> asyncio.Future[None]:
+        loop = self.loop_ref()
+        assert loop is not None  # it is running
+        return loop.create_future()
+
+    def wake(self, waiters: list[asyncio.Future[None]]) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def needs_turn(self) -> bool:
+        self.spins += 1
+        if self.spins >= _MAX_SPINS:
+            self.spins = 0
+            return True
+        task = asyncio.current_task(self.loop_ref())
+        if getattr(task, "_must_cancel", False):
+            return True
+        if self._is_cancelled is _no_scopes:  # anyio may have come in since
+            self._is_cancelled = _scope_check()
+        return self._is_cancelled(task)
+
+    def turn(self) -> Generator[Any, Any, None]:
+        while True:
+            yield
+            task = asyncio.current_task(self.loop_ref())
+            if not self._is_cancelled(task):
+                return
+
+    def close(self) -> None:
+        super().close()
+        for key, reactor in list(_by_loop.items()):
+            if reactor is self:
+                _by_loop.pop(key, None)
+
+
+class TrioReactor(Reactor):
+    """The reactor of a trio run."""
+
+    __slots__ = ("_token",)
+
+    is_asyncio = False
+
+    def __init__(self, token: Any) -> None:
+        super().__init__()
+        self._token = token
+        _lowlevel().spawn_system_task(self._run, name="aiocann reactor")
+
+    async def _run(self) -> None:
+        trio = _lowlevel()
+        try:
+            while True:
+                await trio.wait_readable(self.fd)
+                while self.drain():
+                    await trio.checkpoint()
+        finally:
+            _by_token.pop(self._token, None)
+            self.close()
+
+    def waiter(self) -> Any:
+        return _lowlevel().current_task()
+
+    def wake(self, waiters: list[Any]) -> None:
+        reschedule = _lowlevel().reschedule
+        for task in waiters:
+            reschedule(task)
+
+    def block(self, forget: Callable[[], None]) -> Generator[Any, Any, None]:
+        """Park the current task. `forget` must drop its waiter at once."""
+        trio = _lowlevel()
+
+        def abort(_: Any) -> Any:
+            forget()
+            return trio.Abort.SUCCEEDED
+
+        yield from trio.wait_task_rescheduled(abort).__await__()
+
+    def needs_turn(self) -> bool:
+        self.spins += 1
+        return True
+
+    def turn(self) -> Generator[Any, Any, None]:
+        trio = _lowlevel()
+        if self.spins >= _MAX_SPINS:
+            self.spins = 0
+            yield from trio.checkpoint().__await__()
+        else:
+            yield from trio.checkpoint_if_cancelled().__await__()
+
+
+class _Orphans(Home):
+    """The ops of threads without a loop, and of loops that have closed."""
+
+    __slots__ = ("_drain_lock", "_ids", "_native")
+
+    def __init__(self) -> None:
+        # NULL: an orphan is enqueued without a home and watched once it is in the
+        # ledger; else another thread could drain its id before it is there.
+        super().__init__(NULL, is_live=False)
+        self._native: Any = None
+        self._ids = ffi.new("uint64_t[]", _BATCH)
+        self._drain_lock = threading.Lock()
+
+    def native(self) -> Any:
+        """Return the native loop, which lives as long as the process."""
+        if self._native is None:
+            with self._drain_lock:
+                if self._native is None:
+                    self._native = lib.aiocann_loop_create(-1)
+        return self._native
+
+    def adopt(self, op: Operation[Any], pointer: Any) -> None:
+        """See to the delivery of an op that was enqueued without a home."""
+        if lib.aiocann_op_watch(pointer, self.native()):
+            self.deliver(op.id)
+        self.drain()
+
+    def deliver(self, op_id: int) -> None:
+        """Settle one op, unless it is not, or no longer, an orphan."""
+        op = in_flight.get(op_id)
+        # A live home takes its own; here arrived the watch of a loop that closed.
+        if op is None or op._home.is_live:  # noqa: SLF001 - its other half
+            return
+        if in_flight.pop(op_id, None) is not None:
+            op._delivered(None)  # noqa: SLF001 - its other half
+
+    def drain(self) -> None:
+        """Settle the orphans that have completed. Any thread."""
+        if self._native is None or not self._drain_lock.acquire(blocking=False):
+            return  # someone else is at it
+        try:
+            while True:
+                taken = _loop_drain(self._native, self._ids, _BATCH)
+                for op_id in _unpack(self._ids, taken):
+                    self.deliver(op_id)
+                if taken < _BATCH:
+                    return
+        finally:
+            self._drain_lock.release()
+
+
+orphans = _Orphans()
+
+_by_loop: dict[int, AsyncioReactor] = {}
+_by_token: dict[Any, TrioReactor] = {}
+_in_trio_task: Callable[[], bool] | None = None
+_trio_lowlevel: Any = None
+_forked = False
+_watching_forks = False
+
+
+def _lowlevel() -> Any:
+    return _trio_lowlevel
+
+
+def _see_trio() -> None:
+    global _in_trio_task, _trio_lowlevel
+    lowlevel = getattr(_modules.get("trio"), "lowlevel", None)
+    if hasattr(lowlevel, "in_trio_task"):  # else trio is still being imported
+        _trio_lowlevel = lowlevel
+        _in_trio_task = lowlevel.in_trio_task
+
+
+def current_home() -> Home:
+    """Return where ops that this thread enqueues now are delivered.
+
+    Raises
+    ------
+    ForkError
+        In a child of a process that had opened a runtime.
+    """
+    if _forked:
+        raise_forked()
+    if _in_trio_task is None:
+        if "trio" in _modules:
+            _see_trio()
+    elif _in_trio_task():
+        return _trio_reactor()
+    loop = _get_running_loop()
+    if loop is None:
+        return orphans
+    reactor = _by_loop.get(id(loop))
+    if reactor is not None and reactor.loop_ref() is loop and reactor.is_live:
+        return reactor
+    return _attach(loop)
+
+
+def current_reactor() -> Reactor:
+    """Return the reactor of the running loop.
+
+    Raises
+    ------
+    RuntimeError
+        No asyncio or trio loop runs in this thread.
+    """
+    home = current_home()
+    if not isinstance(home, Reactor):
+        raise RuntimeError("await needs a running asyncio, uvloop or trio loop")
+    return home
+
+
+def _attach(loop: asyncio.AbstractEventLoop) -> AsyncioReactor:
+    # Should a loop have closed without dropping its reader, this finds it.
+    for key, stale in list(_by_loop.items()):
+        other = stale.loop_ref()
+        if other is None or other.is_closed():
+            _by_loop.pop(key, None)
+            stale.close()
+    reactor = _by_loop[id(loop)] = AsyncioReactor(loop)
+    return reactor
+
+
+def _trio_reactor() -> TrioReactor:
+    token = _trio_lowlevel.current_trio_token()
+    reactor = _by_token.get(token)
+    if reactor is None:
+        reactor = _by_token[token] = TrioReactor(token)
+    return reactor
+
+
+def reactor_count() -> int:
+    """Count the reactors that are attached to a loop."""
+    return len(_by_loop) + len(_by_token)
+
+
+def watch_forks() -> None:
+    """From now on, a forked child refuses to use the runtime."""
+    global _watching_forks
+    if not _watching_forks:
+        _watching_forks = True
+        os.register_at_fork(after_in_child=_in_child)
+
+
+def _in_child() -> None:
+    global _forked
+    _forked = True
+
+
+def raise_forked() -> None:
+    """Raise `ForkError` in a forked child."""
+    if _forked:
+        raise ForkError(
+            "an aiocann runtime was opened before this process was forked; its threads "
+            "and devices belong to the parent. Open it in the child only, or start the "
+            "child with multiprocessing's 'spawn' or 'forkserver' method"
+        )
