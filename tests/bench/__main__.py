@@ -1,0 +1,40 @@
+"""The benchmarks: ``python tests/bench [--json FILE]``. No test asserts a time."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from pathlib import Path
+
+import aiocann
+import awaits
+import copies
+import harness
+import products
+from aiocann.native import sim_library
+
+
+async def measure(rounds: int) -> list[harness.Row]:
+    """Run every comparison on one simulated device."""
+    async with aiocann.open_runtime("sim", devices=1) as runtime:
+        [device] = runtime.devices
+        rows = await awaits.measure(device, sim_library(), rounds)
+        rows += await copies.measure(runtime, device, rounds)
+        rows += await products.measure(device, rounds)
+    return rows
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, default=Path("bench-first.json"))
+    options = parser.parse_args()
+    rows = asyncio.run(measure(options.rounds))
+    print(harness.table(rows))
+    harness.write_json(rows, options.json, rounds=options.rounds, cpus=os.cpu_count())
+
+
+if __name__ == "__main__":
+    main()
