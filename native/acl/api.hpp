@@ -1,7 +1,8 @@
-// api.hpp: the ACL functions as a table of pointers, filled by the loader. Members are named as the functions.
+// api.hpp: the ACL functions as a table of pointers, filled by the loader. Members are named as the
+// functions.
 //
-// A function that abi/acl_functions.tsv marks R is never null here: a library without it is refused. Any other may
-// be null, because CANN versions differ (8.1 to 9.x): look before calling.
+// A function that abi/acl_functions.tsv marks R is never null here: a library without it is
+// refused. Any other may be null, because CANN versions differ (8.1 to 9.x): look before calling.
 #pragma once
 #include "acl_abi.h"
 

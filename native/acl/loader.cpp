@@ -42,7 +42,8 @@ void *find_symbol(const std::vector<void *> &handles, const char *name) {
 
 std::string path_of(void *handle, const std::string &otherwise) {
   link_map *map = nullptr;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || *map->l_name == '\0') return otherwise;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || *map->l_name == '\0')
+    return otherwise;
   return map->l_name;
 }
 
@@ -51,11 +52,13 @@ bool defines(void *handle, const char *name) {
   void *address = dlsym(handle, name);
   link_map *map = nullptr;
   Dl_info info = {};
-  return address != nullptr && dladdr(address, &info) != 0 && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 &&
+  return address != nullptr && dladdr(address, &info) != 0 &&
+         dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 &&
          info.dli_fbase == reinterpret_cast<void *>(map->l_addr);
 }
 
-// RTLD_LOCAL for vendor libraries too: they name what they need, and AIOCANN_CANN_PATH may hold the simulator.
+// RTLD_LOCAL for vendor libraries too: they name what they need, and AIOCANN_CANN_PATH may hold the
+// simulator.
 void *open_library(const std::string &path, int more_flags = 0) {
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | more_flags);
 }
@@ -96,7 +99,8 @@ class Search {
     if (load_resident()) return true;
     for (const char *variable : kRootVariables) {
       const char *root = environment(variable);
-      note(std::string("$") + variable + (root != nullptr ? "=" + std::string(root) : " (not set)"));
+      note(std::string("$") + variable +
+           (root != nullptr ? "=" + std::string(root) : " (not set)"));
       if (root != nullptr && load_root(root)) return true;
     }
     for (const std::string &root : usual_roots(places_)) {
@@ -120,8 +124,8 @@ class Search {
   bool load_chosen(const std::string &path) {
     if (is_folder(path) ? load_root(path) : load_file(path)) return true;
     if (broken_.empty()) {
-      *error_ = "AIOCANN_CANN_PATH=" + path + ": " + kRuntime + " or " + kRuntimeBefore + " is not there, nor in " +
-                list_of(library_folders(path));
+      *error_ = "AIOCANN_CANN_PATH=" + path + ": " + kRuntime + " or " + kRuntimeBefore +
+                " is not there, nor in " + list_of(library_folders(path));
     } else {
       *error_ = "AIOCANN_CANN_PATH=" + path + ": " + broken_ + hint_;
     }
@@ -166,9 +170,11 @@ class Search {
                                "), and on the system's library path";
     if (broken_.empty()) {
       *error_ = "no CANN library was found: " + looked +
-                ". If CANN is installed, `source set_env.sh` of it before starting, or point AIOCANN_CANN_PATH at it";
+                ". If CANN is installed, `source set_env.sh` of it before starting, or point "
+                "AIOCANN_CANN_PATH at it";
     } else {
-      *error_ = "CANN was found but cannot be used: " + broken_ + hint_ + ". AIOCANN_CANN_PATH is not set; " + looked;
+      *error_ = "CANN was found but cannot be used: " + broken_ + hint_ +
+                ". AIOCANN_CANN_PATH is not set; " + looked;
     }
     return false;
   }
@@ -177,7 +183,8 @@ class Search {
     std::vector<void *> runtime = {handle};
     std::string missing = missing_required(runtime);
     if (!missing.empty() && base_name(path) == kRuntime) {
-      // Between the versions some functions lived only in the older library, which lies beside the newer one.
+      // Between the versions some functions lived only in the older library, which lies beside the
+      // newer one.
       if (void *older = open_beside(path, kRuntimeBefore)) runtime.push_back(older);
       missing = missing_required(runtime);
     }
@@ -190,7 +197,8 @@ class Search {
     library_->operator_note.clear();
     std::vector<void *> operators;
     if (defines(handle, "aclCreateTensor")) {
-      // One library that is everything, as the simulator is. Nobody else's operators fit its tensors.
+      // One library that is everything, as the simulator is. Nobody else's operators fit its
+      // tensors.
       operators.push_back(handle);
       library_->operator_paths.push_back(library_->path);
     } else {
@@ -225,7 +233,8 @@ class Search {
     library_->operator_paths.push_back(path_of(handle, name));
   }
 
-  // A further library of the same CANN: the one that the process has, or beside `path`, or the system's.
+  // A further library of the same CANN: the one that the process has, or beside `path`, or the
+  // system's.
   void *open_beside(const std::string &path, const char *name) {
     if (void *handle = open_library(name, RTLD_NOLOAD)) return handle;
     const std::string neighbour = folder_of(path) + "/" + name;
@@ -297,7 +306,8 @@ std::string why_missing(const Library &library, const char *function) {
   std::string text = std::string(function) + " is not in this CANN";
   for (const Symbol &symbol : kSymbols) {
     if (std::strcmp(symbol.name, function) != 0) continue;
-    if (!symbol.is_operator) return text + ": " + library.path + " lacks it (known from CANN " + symbol.since + ")";
+    if (!symbol.is_operator)
+      return text + ": " + library.path + " lacks it (known from CANN " + symbol.since + ")";
     if (library.operator_paths.empty()) return text + ": " + library.operator_note;
     return text + ": it is not in " + list_of(library.operator_paths);
   }

@@ -1,4 +1,5 @@
-// loader.hpp: finds a driver library and fills the table of functions. No ACL function is called here.
+// loader.hpp: finds a driver library and fills the table of functions. No ACL function is called
+// here.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@ namespace aiocann::acl {
 struct Library {
   Api api;
   std::string path;  ///< of the library that serves the runtime functions
-  std::vector<std::string> operator_paths;  ///< of the libraries that serve aclnn functions, in search order
+  std::vector<std::string>
+      operator_paths;         ///< of the libraries that serve aclnn functions, in search order
   std::string operator_note;  ///< why there are no aclnn functions; empty when there are some
 };
 
@@ -21,9 +23,9 @@ struct Places {
   std::string device_folder = "/dev";
 };
 
-/// Loads CANN: AIOCANN_CANN_PATH (final) -> already in the process -> ASCEND_TOOLKIT_HOME, ASCEND_HOME_PATH -> the
-/// usual folders -> the system's path. On failure returns false, and `error` says what was tried and what to do.
-/// Thread: any, one at a time.
+/// Loads CANN: AIOCANN_CANN_PATH (final) -> already in the process -> ASCEND_TOOLKIT_HOME,
+/// ASCEND_HOME_PATH -> the usual folders -> the system's path. On failure returns false, and
+/// `error` says what was tried and what to do. Thread: any, one at a time.
 bool load_cann(Library *library, std::string *error, const Places &places = {});
 
 /// Loads the simulator from its file, with symbols that stay local to us.
@@ -32,7 +34,8 @@ bool load_simulator(const std::string &path, Library *library, std::string *erro
 /// True where an NPU's device node or a CANN library is found, working or not. Initialises nothing.
 bool cann_present(const Places &places = {});
 
-/// A sentence for the user about a function that Library::api has no pointer for: "... is not in this CANN".
+/// A sentence for the user about a function that Library::api has no pointer for: "... is not in
+/// this CANN".
 std::string why_missing(const Library &library, const char *function);
 
 }  // namespace aiocann::acl

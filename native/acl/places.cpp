@@ -91,7 +91,8 @@ std::vector<std::string> usual_roots(const Places &places) {
   if (const char *home = environment("HOME")) bases.push_back(std::string(home) + "/Ascend");
   std::vector<std::string> roots;
   for (const std::string &base : bases) {
-    for (const char *folder : {"/cann", "/ascend-toolkit/latest", "/nnrt/latest"}) roots.push_back(base + folder);
+    for (const char *folder : {"/cann", "/ascend-toolkit/latest", "/nnrt/latest"})
+      roots.push_back(base + folder);
   }
   return roots;
 }
@@ -126,7 +127,8 @@ std::vector<std::string> custom_operator_libraries(const std::string &runtime_pa
 
 bool has_device_node(const Places &places) {
   glob_t nodes = {};
-  const bool found = glob((places.device_folder + "/davinci[0-9]*").c_str(), 0, nullptr, &nodes) == 0;
+  const bool found =
+      glob((places.device_folder + "/davinci[0-9]*").c_str(), 0, nullptr, &nodes) == 0;
   globfree(&nodes);
   return found;
 }
@@ -137,15 +139,18 @@ bool is_absent(const std::string &name, const std::string &dlopen_error) {
 }
 
 std::string hint_for(const std::string &path, const std::string &dlopen_error) {
-  const bool dependency = dlopen_error.find("cannot open shared object file") != std::string::npos &&
-                          dlopen_error.compare(0, path.size(), path) != 0;
+  const bool dependency =
+      dlopen_error.find("cannot open shared object file") != std::string::npos &&
+      dlopen_error.compare(0, path.size(), path) != 0;
   if (!dependency) return "";
   if (dlopen_error.find("libascend_hal") != std::string::npos || dlopen_error.find("libdrv") == 0) {
-    return ". That library belongs to the NPU driver: install the driver, or `source set_env.sh` of the driver's "
+    return ". That library belongs to the NPU driver: install the driver, or `source set_env.sh` "
+           "of the driver's "
            "installation before starting";
   }
   const std::string script = set_env_above(path);
-  return ". `source " + (script.empty() ? "set_env.sh" : script) + "` before starting puts it on the library path";
+  return ". `source " + (script.empty() ? "set_env.sh" : script) +
+         "` before starting puts it on the library path";
 }
 
 }  // namespace aiocann::acl

@@ -26,14 +26,16 @@ std::string list_of(const std::vector<std::string> &items);
 
 /// The installation roots that installers use, in order.
 std::vector<std::string> usual_roots(const Places &places);
-/// The folders of one installation that may hold libraries. The stub libraries (devlib) are none of them.
+/// The folders of one installation that may hold libraries. The stub libraries (devlib) are none of
+/// them.
 std::vector<std::string> library_folders(const std::string &root);
-/// Custom operator libraries by priority: ASCEND_CUSTOM_OPP_PATH, then the vendors of the operator package that
-/// belongs to the runtime library at `runtime_path`.
+/// Custom operator libraries by priority: ASCEND_CUSTOM_OPP_PATH, then the vendors of the operator
+/// package that belongs to the runtime library at `runtime_path`.
 std::vector<std::string> custom_operator_libraries(const std::string &runtime_path);
 bool has_device_node(const Places &places);
 
-/// Whether dlopen(name) failed because no such library exists, rather than because it does not work.
+/// Whether dlopen(name) failed because no such library exists, rather than because it does not
+/// work.
 bool is_absent(const std::string &name, const std::string &dlopen_error);
 /// What may cure a library at `path` that did not load; empty, or a sentence that starts with ". ".
 std::string hint_for(const std::string &path, const std::string &dlopen_error);

@@ -1,5 +1,5 @@
-// check.hpp: assertions for the native tests. A failed check says where and what, and ends the program with 1;
-// it may be used on any thread.
+// check.hpp: assertions for the native tests. A failed check says where and what, and ends the
+// program with 1; it may be used on any thread.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -53,11 +53,13 @@ template <typename A, typename B>
 void equal_or_fail(const char *file, int line, const char *a_text, const char *b_text, const A &a,
                    const B &b) {
   if (!equal(a, b)) {
-    fail(file, line, std::string(a_text) + " == " + b_text + " (" + show(a) + " and " + show(b) + ")");
+    fail(file, line,
+         std::string(a_text) + " == " + b_text + " (" + show(a) + " and " + show(b) + ")");
   }
 }
 
-inline void contains_or_fail(const char *file, int line, const std::string &text, const std::string &part) {
+inline void contains_or_fail(const char *file, int line, const std::string &text,
+                             const std::string &part) {
   if (text.find(part) == std::string::npos) {
     fail(file, line, "'" + part + "' is not in: " + text);
   }
@@ -65,14 +67,15 @@ inline void contains_or_fail(const char *file, int line, const std::string &text
 
 }  // namespace check
 
-#define CHECK(condition)                                      \
-  do {                                                        \
-    if (!(condition)) {                                       \
-      ::check::fail(__FILE__, __LINE__, #condition);          \
-    }                                                         \
+#define CHECK(condition)                             \
+  do {                                               \
+    if (!(condition)) {                              \
+      ::check::fail(__FILE__, __LINE__, #condition); \
+    }                                                \
   } while (0)
 #define CHECK_EQ(a, b) ::check::equal_or_fail(__FILE__, __LINE__, #a, #b, (a), (b))
 /// An ACL call that must succeed, or must answer exactly `code`.
 #define CHECK_OK(call) ::check::equal_or_fail(__FILE__, __LINE__, #call, "success", (call), 0)
-#define CHECK_CODE(call, code) ::check::equal_or_fail(__FILE__, __LINE__, #call, #code, (call), (code))
+#define CHECK_CODE(call, code) \
+  ::check::equal_or_fail(__FILE__, __LINE__, #call, #code, (call), (code))
 #define CHECK_CONTAINS(text, part) ::check::contains_or_fail(__FILE__, __LINE__, (text), (part))

@@ -1,5 +1,5 @@
-// The loader against libraries that stand for CANN (dummies.cmake). Each case runs in a child process: a library
-// that is loaded stays loaded, and would serve the next case.
+// The loader against libraries that stand for CANN (dummies.cmake). Each case runs in a child
+// process: a library that is loaded stays loaded, and would serve the next case.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,15 +24,17 @@ std::string root() {
 
 // Nothing is installed: no variable, no folder, no device.
 Places nothing() {
-  for (const char *variable : {"AIOCANN_CANN_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_OPP_PATH",
-                               "ASCEND_CUSTOM_OPP_PATH"}) {
+  for (const char *variable : {"AIOCANN_CANN_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH",
+                               "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"}) {
     unsetenv(variable);
   }
   setenv("HOME", (root() + "/nobody").c_str(), 1);
   return {root() + "/nothing", root() + "/nothing"};
 }
 
-void set(const char *variable, const std::string &folder) { setenv(variable, (root() + folder).c_str(), 1); }
+void set(const char *variable, const std::string &folder) {
+  setenv(variable, (root() + folder).c_str(), 1);
+}
 
 std::string served_by(const Library &library) { return library.api.aclrtGetSocName(); }
 
@@ -86,7 +88,8 @@ void chosen_path_is_final() {
 
 void resident_library_wins_over_the_environment() {
   const Places places = nothing();
-  CHECK(dlopen((root() + "/usual/cann/lib64/libacl_rt.so").c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr);
+  CHECK(dlopen((root() + "/usual/cann/lib64/libacl_rt.so").c_str(), RTLD_NOW | RTLD_LOCAL) !=
+        nullptr);
   set("ASCEND_HOME_PATH", "/home");
   Library library;
   CHECK_EQ(load(places, &library), "usual");
@@ -142,7 +145,8 @@ void missing_symbol_is_named() {
   const Places places = nothing();
   set("AIOCANN_CANN_PATH", "/lacking");
   const std::string error = failure(places);
-  CHECK_CONTAINS(error, "/lacking/lib64/libascendcl.so: it lacks aclrtMalloc, which every CANN since 8.1 has");
+  CHECK_CONTAINS(
+      error, "/lacking/lib64/libascendcl.so: it lacks aclrtMalloc, which every CANN since 8.1 has");
 }
 
 void many_missing_symbols_are_counted() {
@@ -150,14 +154,17 @@ void many_missing_symbols_are_counted() {
   set("ASCEND_HOME_PATH", "/foreign");
   const std::string error = failure(places);
   CHECK_CONTAINS(error, "CANN was found but cannot be used: ");
-  CHECK_CONTAINS(error, "/foreign/lib64/libacl_rt.so: it lacks aclFinalize, aclGetRecentErrMsg, aclInit and ");
+  CHECK_CONTAINS(
+      error, "/foreign/lib64/libacl_rt.so: it lacks aclFinalize, aclGetRecentErrMsg, aclInit and ");
 }
 
 void missing_dependency_is_named_with_its_cure() {
   const Places places = nothing();
   set("ASCEND_HOME_PATH", "/dependent");
   const std::string error = failure(places);
-  CHECK_CONTAINS(error, "/dependent/lib64/libacl_rt.so: libabsent_dependency.so: cannot open shared object file");
+  CHECK_CONTAINS(
+      error,
+      "/dependent/lib64/libacl_rt.so: libabsent_dependency.so: cannot open shared object file");
   CHECK_CONTAINS(error, "`source " + root() + "/dependent/set_env.sh`");
 }
 
@@ -196,7 +203,8 @@ void operators_come_from_custom_then_split_then_old() {
   CHECK(library.api.aclnnCast == nullptr);
   CHECK_CONTAINS(why_missing(library, "aclnnCast"), "aclnnCast is not in this CANN: it is not in ");
   CHECK_CONTAINS(why_missing(library, "aclnnCast"), "libopapi_math.so, ");
-  CHECK_CONTAINS(why_missing(library, "aclrtLaunchHostFunc"), "toolkit/lib64/libacl_rt.so lacks it (known from CANN 9.0)");
+  CHECK_CONTAINS(why_missing(library, "aclrtLaunchHostFunc"),
+                 "toolkit/lib64/libacl_rt.so lacks it (known from CANN 9.0)");
 }
 
 void vendors_follow_their_priority() {
@@ -214,7 +222,8 @@ void runtime_without_operators_loads() {
   Library library;
   load(places, &library);
   CHECK(library.api.aclnnAdd == nullptr);
-  CHECK_CONTAINS(why_missing(library, "aclnnAdd"), "aclnnAdd is not in this CANN: libopapi.so: cannot open");
+  CHECK_CONTAINS(why_missing(library, "aclnnAdd"),
+                 "aclnnAdd is not in this CANN: libopapi.so: cannot open");
 }
 
 void single_library_serves_everything() {
