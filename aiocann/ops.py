@@ -1,0 +1,392 @@
+"""Ops: functions that describe a computation. Nothing runs before `graph_compute`.
+
+Each takes tensors and returns the tensor that a graph will compute, or a view that
+shares its operand's storage. Shapes are in NumPy's order. Every function is a row of
+the op table, under the same name and with the same parameters; ``docs/ops.md`` lists
+them with the dtypes that they take.
+
+All of them raise `UsageError` where shapes or parameters make no sense, and
+`UnsupportedError` where an operand's dtype is not taken; both name the op and its
+operands, and both come at once, from the line that built the node.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from aiocann.dtypes import dtype_of
+from aiocann.errors import usage
+from aiocann.node import build
+from aiocann.optable import OPS
+from aiocann.tensor import MAX_DIMS, require_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiocann.dtypes import DType
+    from aiocann.tensor import Tensor
+
+__all__ = [
+    "abs",
+    "add",
+    "cast",
+    "clamp",
+    "cont",
+    "cos",
+    "cpy",
+    "div",
+    "dup",
+    "exp",
+    "gelu",
+    "gelu_erf",
+    "get_rows",
+    "l2_norm",
+    "log",
+    "mean",
+    "mul",
+    "mul_mat",
+    "neg",
+    "norm",
+    "permute",
+    "relu",
+    "reshape",
+    "rms_norm",
+    "scale",
+    "sigmoid",
+    "silu",
+    "sin",
+    "soft_max",
+    "sqr",
+    "sqrt",
+    "sub",
+    "sum",
+    "sum_rows",
+    "tanh",
+    "transpose",
+    "view",
+]
+
+_ABS, _NEG, _EXP, _LOG = OPS["abs"], OPS["neg"], OPS["exp"], OPS["log"]
+_SQRT, _SIN, _COS, _SQR = OPS["sqrt"], OPS["sin"], OPS["cos"], OPS["sqr"]
+_TANH, _SIGMOID, _RELU, _SILU = OPS["tanh"], OPS["sigmoid"], OPS["relu"], OPS["silu"]
+_GELU, _GELU_ERF = OPS["gelu"], OPS["gelu_erf"]
+_ADD, _SUB, _MUL, _DIV = OPS["add"], OPS["sub"], OPS["mul"], OPS["div"]
+_SCALE, _CLAMP, _MUL_MAT = OPS["scale"], OPS["clamp"], OPS["mul_mat"]
+_SOFT_MAX, _NORM, _RMS_NORM = OPS["soft_max"], OPS["norm"], OPS["rms_norm"]
+_L2_NORM, _SUM, _SUM_ROWS, _MEAN = (
+    OPS["l2_norm"],
+    OPS["sum"],
+    OPS["sum_rows"],
+    OPS["mean"],
+)
+_GET_ROWS, _CAST, _CONT, _DUP = OPS["get_rows"], OPS["cast"], OPS["cont"], OPS["dup"]
+_CPY, _RESHAPE, _VIEW = OPS["cpy"], OPS["reshape"], OPS["view"]
+_PERMUTE, _TRANSPOSE = OPS["permute"], OPS["transpose"]
+
+
+# ---- element by element ----
+
+
+def add(a: Tensor, b: Tensor) -> Tensor:
+    """Return a + b; `b` repeats a whole number of times into `a` along every axis."""
+    return build(_ADD, (a, b))
+
+
+def sub(a: Tensor, b: Tensor) -> Tensor:
+    """Return a - b; `b` repeats into `a`."""
+    return build(_SUB, (a, b))
+
+
+def mul(a: Tensor, b: Tensor) -> Tensor:
+    """Return a * b, element by element; `b` repeats into `a`."""
+    return build(_MUL, (a, b))
+
+
+def div(a: Tensor, b: Tensor) -> Tensor:
+    """Return a / b; `b` repeats into `a`."""
+    return build(_DIV, (a, b))
+
+
+def sqr(x: Tensor) -> Tensor:
+    """Return x * x."""
+    return build(_SQR, (x,))
+
+
+def scale(x: Tensor, scale: float, bias: float = 0.0) -> Tensor:
+    """Return scale * x + bias."""
+    return build(_SCALE, (x,), (float(scale), float(bias)))
+
+
+def clamp(x: Tensor, min: float, max: float) -> Tensor:  # noqa: A002 - the op's names
+    """Return `x`, but at least `min` and at most `max`."""
+    return build(_CLAMP, (x,), (float(min), float(max)))
+
+
+def abs(x: Tensor) -> Tensor:  # noqa: A001 - the op's name
+    """Return the absolute value of `x`."""
+    return build(_ABS, (x,))
+
+
+def neg(x: Tensor) -> Tensor:
+    """Return -x."""
+    return build(_NEG, (x,))
+
+
+def exp(x: Tensor) -> Tensor:
+    """Return e to the power `x`."""
+    return build(_EXP, (x,))
+
+
+def log(x: Tensor) -> Tensor:
+    """Return the natural logarithm of `x`."""
+    return build(_LOG, (x,))
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """Return the square root of `x`."""
+    return build(_SQRT, (x,))
+
+
+def sin(x: Tensor) -> Tensor:
+    """Return the sine of `x`."""
+    return build(_SIN, (x,))
+
+
+def cos(x: Tensor) -> Tensor:
+    """Return the cosine of `x`."""
+    return build(_COS, (x,))
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Return the hyperbolic tangent of `x`."""
+    return build(_TANH, (x,))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-x))."""
+    return build(_SIGMOID, (x,))
+
+
+def relu(x: Tensor) -> Tensor:
+    """Return max(x, 0)."""
+    return build(_RELU, (x,))
+
+
+def silu(x: Tensor) -> Tensor:
+    """Return x * sigmoid(x)."""
+    return build(_SILU, (x,))
+
+
+def gelu(x: Tensor) -> Tensor:
+    """Return x * Phi(x), with the error function: the same as `gelu_erf`."""
+    return build(_GELU, (x,))
+
+
+def gelu_erf(x: Tensor) -> Tensor:
+    """Return x * Phi(x), with the error function."""
+    return build(_GELU_ERF, (x,))
+
+
+# ---- matrix products ----
+
+
+def mul_mat(w: Tensor, x: Tensor, *, cube_math_type: int = 0) -> Tensor:
+    """Return `x` times `w` transposed, as float32.
+
+    Parameters
+    ----------
+    w : Tensor, (..., n, k)
+        Weights, one row for each output. Its leading axes divide those of `x`:
+        neighbours in `x` share a matrix.
+    x : Tensor, (..., m, k)
+        Inputs.
+    cube_math_type
+        What the device's matrix unit may do with float32: 0 keep it; 1 let it be
+        narrowed where the device has no float32; 2 use float16; 3 use HF32. With 0,
+        the backend's ``matmul_precision`` decides.
+
+    Returns
+    -------
+    Tensor, (..., m, n), float32
+    """
+    return build(_MUL_MAT, (w, x), (int(cube_math_type),))
+
+
+# ---- rows ----
+
+
+def soft_max(
+    x: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    max_bias: float = 0.0,
+) -> Tensor:
+    """Return the softmax over the last axis of scale * x + slope * mask.
+
+    Parameters
+    ----------
+    x : Tensor, (..., heads, m, n)
+        Scores.
+    mask : Tensor, (..., m or more or 1, n), float32 or float16
+        Added to the scores. Its leading axes divide those of `x`, and repeat.
+    scale
+        Factor of `x`.
+    max_bias
+        ALiBi's: with more than 0, each head multiplies the mask by its own slope.
+    """
+    srcs = (x,) if mask is None else (x, mask)
+    return build(_SOFT_MAX, srcs, (float(scale), float(max_bias)))
+
+
+def norm(x: Tensor, *, eps: float) -> Tensor:
+    """Return `x` less its mean, divided by its deviation, over the last axis.
+
+    Layer normalisation without the affine part: use `mul` and `add` for that.
+    """
+    return build(_NORM, (x,), (float(eps),))
+
+
+def rms_norm(x: Tensor, *, eps: float) -> Tensor:
+    """Return `x` divided by the root of its mean square over the last axis."""
+    return build(_RMS_NORM, (x,), (float(eps),))
+
+
+def l2_norm(x: Tensor, *, eps: float) -> Tensor:
+    """Return `x` divided by its length over the last axis, or by `eps` if more."""
+    return build(_L2_NORM, (x,), (float(eps),))
+
+
+def sum(x: Tensor) -> Tensor:  # noqa: A001 - the op's name
+    """Return the sum of all elements, as a tensor of shape ``(1,)``."""
+    return build(_SUM, (x,))
+
+
+def sum_rows(x: Tensor) -> Tensor:
+    """Return the sum over the last axis, which stays, with one element."""
+    return build(_SUM_ROWS, (x,))
+
+
+def mean(x: Tensor) -> Tensor:
+    """Return the mean over the last axis, which stays, with one element."""
+    return build(_MEAN, (x,))
+
+
+# ---- copies and conversions ----
+
+
+def get_rows(table: Tensor, ids: Tensor) -> Tensor:
+    """Return rows of `table`, picked by number, as float32.
+
+    Parameters
+    ----------
+    table : Tensor, (n, k)
+        With more axes, ``(..., n, k)``, each of its tables is used by the ids that
+        have the same leading indices.
+    ids : Tensor, (...), int32 or int64
+        Row numbers, at most 3 axes. A number that is no row is a device fault.
+
+    Returns
+    -------
+    Tensor, (..., k), float32
+    """
+    return build(_GET_ROWS, (table, ids))
+
+
+def cast(x: Tensor, dtype: DType | object) -> Tensor:
+    """Return `x` converted to another dtype."""
+    return build(_CAST, (x,), (dtype_of(dtype).value,))
+
+
+def cont(x: Tensor) -> Tensor:
+    """Return a contiguous copy of `x`."""
+    return build(_CONT, (x,))
+
+
+def dup(x: Tensor) -> Tensor:
+    """Return a copy of `x`."""
+    return build(_DUP, (x,))
+
+
+def cpy(x: Tensor, dst: Tensor) -> Tensor:
+    """Write `x` into `dst`, converted to its dtype, and return `dst` as it is then.
+
+    The shapes may differ where the number of elements does not. Nodes run in the order
+    in which they were built: those built before this one see the old contents.
+    """
+    return build(_CPY, (x, dst))
+
+
+# ---- views ----
+
+
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return `x`, which must be contiguous, in another shape; one axis may be -1."""
+    axes = [int(n) for n in shape]
+    if -1 in axes and axes.count(-1) == 1:
+        known = -math.prod(axes)
+        if known and require_tensor(x, "x of reshape").size % known == 0:
+            axes[axes.index(-1)] = x.size // known
+    return build(_RESHAPE, (x,), _extents(axes, "reshape"))
+
+
+def view(
+    x: Tensor,
+    shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    offset: int = 0,
+) -> Tensor:
+    """Return a part of `x`.
+
+    Parameters
+    ----------
+    shape
+        Of the part.
+    strides : sequence of int, bytes
+        One for each axis, as in NumPy; the last one is the size of an element.
+        Without it the part is contiguous.
+    offset : int, bytes
+        From the first element of `x`.
+    """
+    require_tensor(x, "x of view")
+    extents = _extents([int(n) for n in shape], "view")
+    size = x.dtype.block_bytes
+    if strides is None:
+        steps = [size]
+        for n in extents[: MAX_DIMS - 1]:
+            steps.append(steps[-1] * (n if n >= 0 else 1))
+    else:
+        steps = [int(step) for step in reversed(strides)]
+        if len(steps) != len(shape) or steps[0] != size:
+            raise usage(
+                f"view: the strides {tuple(strides)} must be one for each of "
+                f"{len(shape)} axes, the last of them {size} bytes"
+            )
+        steps += [0] * (MAX_DIMS - len(steps))
+    return build(_VIEW, (x,), (*extents, *steps[1:MAX_DIMS], int(offset)))
+
+
+def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return `x` with its axes in another order: axis i is axis ``axes[i]`` of `x`."""
+    n = require_tensor(x, "x of permute").n_dims
+    order = [int(axis) + n if axis < 0 else int(axis) for axis in axes]
+    if sorted(order) != list(range(n)):
+        raise usage(f"permute: {tuple(axes)} does not name each of {n} axes once")
+    swapped = [n - 1 - axis for axis in reversed(order)]
+    return build(_PERMUTE, (x,), (*swapped, *range(n, MAX_DIMS)))
+
+
+def transpose(x: Tensor) -> Tensor:
+    """Return `x` with its last two axes exchanged."""
+    return build(_TRANSPOSE, (x,))
+
+
+def _extents(shape: list[int], op: str) -> tuple[int, ...]:
+    """Return a shape in ggml's order, -1 for axes that are not there."""
+    if not 1 <= len(shape) <= MAX_DIMS or any(n < 0 for n in shape):
+        raise usage(
+            f"{op}: {tuple(shape)} is no shape of 1 to {MAX_DIMS} axes with the "
+            "elements that there are"
+        )
+    return (*reversed(shape), *[-1] * (MAX_DIMS - len(shape)))
