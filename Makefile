@@ -43,7 +43,7 @@ format: $(VENV)/.extra-check
 	$(BIN)/clang-format -i $(CPP)
 
 bench: $(VENV)/.extra-bench
-	$(BIN)/python tests/bench $(ARGS)
+	env -u OPENBLAS_CORETYPE $(BIN)/python tests/bench $(ARGS)
 
 clean:
 	rm -rf build .venv .venv-*

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import aiocann
 import anyio
 import numpy as np
 from anyio.to_thread import run_sync as in_thread
+
+import aiocann
 from minilm import (
     Batch,
     Checkpoint,
@@ -31,7 +32,7 @@ from minilm import (
     read_lines,
     windows,
 )
-from progress import Progress
+from progress import Progress, progress_bar
 
 LOOPS: dict[str, dict[str, Any]] = {
     "asyncio": {"backend": "asyncio"},
@@ -97,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
         with (
             open_seekable(options.file) as source,
             partial_out.open("wb") as out,
-            Progress("embedding") as progress,
+            progress_bar("embedding") as progress,
         ):
             n_lines = anyio.run(
                 embed_file, source, out, options, progress, **LOOPS[options.loop]

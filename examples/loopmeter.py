@@ -2,18 +2,20 @@
 
 Use it to see what a program does to its own loop::
 
-    with CallbackMeter() as held:
-        async with ticking() as ticks:
+    async with ticking() as ticks:
+        with measuring_callbacks() as seen:
             await work()
-    print(held.longest_ms, ticks.lateness_ms())
+    print(seen.longest_ms, ticks.lateness_ms())
 """
+
+# ruff: noqa: SLF001 - asyncio has no public hook around its callbacks
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,42 +24,45 @@ import numpy as np
 
 
 @dataclass
-class CallbackMeter:
-    """Measures every callback that asyncio runs, in CPU time of the loop's thread.
+class Callbacks:
+    """What was seen of a loop's callbacks."""
 
-    CPU time, because on a busy machine the clock on the wall also counts what
-    other threads and programs did meanwhile. A task's step is a callback too.
-    Works with asyncio's own loops; uvloop runs callbacks where nobody can look.
-    """
-
+    count: int = 0
     longest_ms: float = 0.0
+    """CPU time of the loop's thread."""
     longest_name: str = ""
-    n_callbacks: int = 0
-    _run: Callable[[asyncio.Handle], None] | None = field(default=None, repr=False)
-
-    def __enter__(self) -> CallbackMeter:
-        run = asyncio.Handle._run
-
-        def measured(handle: asyncio.Handle) -> None:
-            start = time.thread_time_ns()
-            run(handle)
-            spent_ms = (time.thread_time_ns() - start) / 1e6
-            self.n_callbacks += 1
-            if spent_ms > self.longest_ms:
-                self.longest_ms = spent_ms
-                self.longest_name = _name_of(handle)
-
-        self._run = run
-        asyncio.Handle._run = measured  # type: ignore[method-assign]
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        assert self._run is not None
-        asyncio.Handle._run = self._run  # type: ignore[method-assign]
 
 
-def _name_of(handle: asyncio.Handle) -> str:
-    callback: Any = handle._callback  # None once the handle is cancelled
+@contextmanager
+def measuring_callbacks() -> Iterator[Callbacks]:
+    """Measure every callback that asyncio runs; a task's step is a callback too.
+
+    In CPU time of the thread, because on a busy machine the clock on the wall also
+    counts what other threads and programs did meanwhile. It works with asyncio's own
+    loops; uvloop runs its callbacks where nobody can look.
+    """
+    seen = Callbacks()
+    handle_class: Any = asyncio.Handle
+    run = handle_class._run
+
+    def measured(handle: Any) -> None:
+        start = time.thread_time_ns()
+        run(handle)
+        spent_ms = (time.thread_time_ns() - start) / 1e6
+        seen.count += 1
+        if spent_ms > seen.longest_ms:
+            seen.longest_ms = spent_ms
+            seen.longest_name = _name_of(handle)
+
+    handle_class._run = measured
+    try:
+        yield seen
+    finally:
+        handle_class._run = run
+
+
+def _name_of(handle: Any) -> str:
+    callback = handle._callback  # None once the handle has been cancelled
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
         return f"a step of task {owner.get_name()!r}"

@@ -1,65 +1,55 @@
-"""Progress bars, with rich where it is installed.
-
-Enter it outside the event loop: a bar is drawn when it starts and stops, and by
-a thread of rich's own in between, so that the loop only adds numbers up.
-"""
+"""A progress bar, with rich where it is installed."""
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-try:
-    from rich import progress as rich_progress
-    from rich.console import Console
-except ImportError:
-    rich_progress = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
 
 
 class Progress:
-    """One bar on standard error; silent where that is not a terminal."""
+    """Adds up what is done; a bar, if there is one, is drawn by another thread."""
 
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._bar: rich_progress.Progress | None = None
-        self._shown = sys.stderr.isatty()
-        self._total = self._done = 0
-
-    def __enter__(self) -> Progress:
-        if self._shown and rich_progress is not None:
-            self._bar = rich_progress.Progress(
-                *rich_progress.Progress.get_default_columns(),
-                rich_progress.MofNCompleteColumn(),
-                console=Console(stderr=True),
-                refresh_per_second=4,
-            )
-            self._bar.add_task(self._label, total=None)
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-        elif self._shown and self._total:
-            print(file=sys.stderr)
+    def __init__(self, bar: RichProgress | None) -> None:
+        self._bar = bar
 
     def set_total(self, total: int) -> None:
         """Say how much there is to do."""
-        self._total = total
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], total=total)
 
     def advance(self, n: int) -> None:
         """Say that `n` more are done."""
-        before, self._done = self._done, self._done + n
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], advance=n)
-        elif self._shown and self._total:
-            percent = 100 * self._done // self._total
-            if percent > 100 * before // self._total:
-                print(f"\r{self._label} {percent}%", end="", file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Progress]:
+    """Show a bar on standard error, where that is a terminal and rich is there.
+
+    Enter it outside the event loop: rich draws the bar once at the start and once at
+    the end, and in between from a thread of its own.
+    """
+    if not sys.stderr.isatty():
+        yield Progress(None)
+        return
+    try:
+        from rich import progress as rich_progress
+        from rich.console import Console
+    except ImportError:
+        print(f"{label} ...", file=sys.stderr)
+        yield Progress(None)
+        return
+    columns = (
+        *rich_progress.Progress.get_default_columns(),
+        rich_progress.MofNCompleteColumn(),
+    )
+    console = Console(stderr=True)
+    with rich_progress.Progress(*columns, console=console, refresh_per_second=4) as bar:
+        bar.add_task(label, total=None)
+        yield Progress(bar)

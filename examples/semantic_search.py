@@ -17,13 +17,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiocann
 import anyio
 import numpy as np
 from anyio.to_thread import run_sync as in_thread
-from loopmeter import CallbackMeter, Ticks, ticking
+
+import aiocann
+from loopmeter import Callbacks, Ticks, measuring_callbacks, ticking
 from minilm import Checkpoint, Embedder, Tokenizer, find_model
-from progress import Progress
+from progress import Progress, progress_bar
 
 QUESTION = "How can I make sure that a file is closed when an error occurs?"
 
@@ -91,7 +92,7 @@ async def search(options: argparse.Namespace, progress: Progress) -> Report:
     )
 
 
-def show(report: Report, question: str, held: CallbackMeter) -> None:
+def show(report: Report, question: str, seen: Callbacks) -> None:
     """Print what a run found, and what it cost."""
     rate = report.n_passages / report.seconds
 
@@ -106,8 +107,8 @@ def show(report: Report, question: str, held: CallbackMeter) -> None:
     print(f"host to device    {report.h2d_bytes / 1e6:.1f} MB")
     print(f"between peers     {report.peer_bytes / 1e6:.1f} MB")
     print(
-        f"longest callback  {held.longest_ms:.2f} ms of the loop's thread,"
-        f" of {held.n_callbacks} ({held.longest_name})"
+        f"longest callback  {seen.longest_ms:.2f} ms of the loop's thread,"
+        f" of {seen.count} ({seen.longest_name})"
     )
     print(f"1 ms ticker late  {late(report.ticks)}")
     print(f"  the same alone  {late(report.ticks_alone)}")
@@ -133,12 +134,12 @@ def main(arguments: list[str] | None = None) -> int:
     # the imports have made stays anyway and need not be looked through each time.
     gc.freeze()
     try:
-        with Progress("embedding") as progress, CallbackMeter() as held:
+        with progress_bar("embedding") as progress, measuring_callbacks() as seen:
             report = anyio.run(search, options, progress)
     except (ValueError, OSError, aiocann.AiocannError) as error:
         print(error, file=sys.stderr)
         return 1
-    show(report, options.question, held)
+    show(report, options.question, seen)
     return 0
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import aiocann
 import anyio
 import numpy as np
 from anyio.lowlevel import checkpoint
 from numpy.typing import NDArray
+
+import aiocann
 
 from .checkpoint import Checkpoint, Weights
 from .encoder import Encoder, Inputs, Tensors
@@ -136,7 +137,7 @@ class Replica:
         return result[: len(batch.rows), 0]
 
     async def _plan(self, shape: tuple[int, int]) -> Plan:
-        """Build the graph for `shape`, a layer at a time so that the loop stays free."""
+        """Build the graph for `shape`, a layer at a time: the loop has other work."""
         inputs = await Inputs.empty(self._backend, shape)
         x = self._encoder.embed_tokens(inputs)
         for i in range(self._n_layers):

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import aiocann
 import numpy as np
-from aiocann import ops
 from numpy.typing import NDArray
+
+import aiocann
+from aiocann import ops
 
 from .checkpoint import Checkpoint
 from .text import Batch
@@ -31,7 +32,7 @@ class Inputs:
     positions: aiocann.Tensor
     """0 to n - 1, int32 ``(n,)``; the same for every batch."""
     bias: aiocann.Tensor
-    """Added to attention scores: 0 for tokens, far below for padding ``(b, 1, 1, n)``."""
+    """Added to attention scores: 0, or far below for padding ``(b, 1, 1, n)``."""
     share: aiocann.Tensor
     """What a token counts in the mean of its text: 1/tokens or 0 ``(b, 1, n)``."""
 

@@ -78,7 +78,7 @@ class Acl:
 class Reports:
     """A Python thread that runs the callbacks of a stream."""
 
-    def __init__(self, acl: Acl, on_report: Callable[[int], None]) -> None:
+    def __init__(self, acl: Acl, on_report: Callable[[int], object]) -> None:
         # ctypes passes a NULL argument as None.
         self.callback = _Callback(lambda key: on_report(key or 0))
         self._acl = acl

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-import aiocann
 import numpy as np
+
+import aiocann
 from harness import Row, Run, compare
 
 NBYTES = 256 << 20

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 
-import aiocann
 import numpy as np
+
+import aiocann
 from aiocann import ops
 from harness import Row, Run, compare
 

@@ -76,13 +76,15 @@ class ReferenceModel:
         return x
 
     def _linear(self, name: str, x: Array) -> Array:
-        return x @ self.weights[name + ".weight"].T + self.weights[name + ".bias"]
+        y: Array = x @ self.weights[name + ".weight"].T + self.weights[name + ".bias"]
+        return y
 
     def _norm(self, name: str, x: Array) -> Array:
         centred = x - x.mean(axis=-1, keepdims=True)
         variance = np.square(centred).mean(axis=-1, keepdims=True)
         scaled = centred / np.sqrt(variance + self.eps)
-        return scaled * self.weights[name + ".weight"] + self.weights[name + ".bias"]
+        y: Array = scaled * self.weights[name + ".weight"]
+        return y + self.weights[name + ".bias"]
 
     def _attention(self, name: str, x: Array) -> Array:
         query = self._linear(name + "query", x)
@@ -100,4 +102,5 @@ class ReferenceModel:
 
 
 def _gelu(x: Array) -> Array:
-    return 0.5 * x * (1.0 + _erf(x / math.sqrt(2.0)).astype(np.float64))
+    erf = np.asarray(_erf(x / math.sqrt(2.0)), np.float64)
+    return 0.5 * x * (1.0 + erf)

@@ -59,7 +59,7 @@ def _weights(n_words: int) -> dict[str, NDArray[np.float32]]:
 
     def normal(*shape: int) -> NDArray[np.float32]:
         scale = 1.5 / np.sqrt(shape[-1])
-        return (random.standard_normal(shape) * scale).astype(np.float32)
+        return np.asarray(random.standard_normal(shape) * scale, np.float32)
 
     weights = {
         "embeddings.word_embeddings.weight": normal(n_words, HIDDEN),
