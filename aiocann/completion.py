@@ -5,14 +5,17 @@ by whoever notices first; its waiters are woken by the reactor of the loop that 
 wait on. Each await has a waiter of its own, so cancelling one touches nothing else.
 """
 
+# ruff: noqa: SLF001 - one half of it is the reactor, the other the stream
+
 from __future__ import annotations
 
 import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+import anyio
 
 from aiocann import sites
 from aiocann.errors import (
@@ -34,6 +37,8 @@ from aiocann.reactor import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from aiocann.stream import Stream
 
 __all__ = ["Operation"]
@@ -210,7 +215,7 @@ class Operation(Generic[T]):
         if self._error is not None:
             self._retrieved = True
             raise clone(self._error)
-        return cast(T, self._result)
+        return cast("T", self._result)
 
     def __await__(self) -> Generator[Any, Any, T]:
         if self._state or self._poll():
@@ -335,21 +340,19 @@ class Operation(Generic[T]):
         note_failure(self.id, exc)
         # Those that only followed are reported by the first failure.
         if self._stream is not None and not followed:
-            self._stream._failed.append(self)  # noqa: SLF001 - read at synchronize()
+            self._stream._failed.append(self)
 
     def _describe(self, native: NativeError) -> tuple[str, str]:
         """Return the op with its operands, and where it was enqueued."""
-        operands = [
-            operand.describe() if hasattr(operand, "describe") else _describe(operand)
-            for operand in self._operands
-            if operand is not None and not isinstance(operand, ffi.CData)
-        ]
+        operands = [text for text in map(_describe, self._operands) if text]
         node = native.node
         if node >= 0 and self._operands and hasattr(self._operands[0], "node_site"):
             graph = self._operands[0]
             built = graph.node_site(node)
             where = f"{built}, computed at {self.enqueued_at}" if built else None
             return graph.describe_node(node), where or self.enqueued_at
+        if not operands and self._stream is None:
+            return "", ""  # opening or closing: the detail says it all
         return f"{self.kind}({', '.join(operands)})", self.enqueued_at
 
     def _delivered(self, reactor: Reactor | None) -> None:
@@ -390,15 +393,17 @@ class Operation(Generic[T]):
         return clone(self._error)
 
 
-def _describe(operand: object) -> str:
-    """Say what a host operand is."""
+def _describe(operand: Any) -> str:
+    """Say what an operand is; nothing for what is only kept alive."""
+    describe = getattr(operand, "describe", None)
+    if describe is not None:
+        return str(describe())
     dtype, shape = getattr(operand, "dtype", None), getattr(operand, "shape", None)
     if dtype is not None and shape is not None:
         return f"host {dtype}{list(shape)}"
-    nbytes = getattr(operand, "nbytes", None)
-    if nbytes is None and isinstance(operand, (bytes, bytearray)):
-        nbytes = len(operand)
-    return f"{type(operand).__name__}" + (f" of {nbytes} bytes" if nbytes else "")
+    if isinstance(operand, (bytes, bytearray, memoryview)):
+        return f"{type(operand).__name__} of {memoryview(operand).nbytes} bytes"
+    return ""
 
 
 class HostCall(Operation[T]):
@@ -463,15 +468,30 @@ class HostCall(Operation[T]):
             self._state = 1
 
 
-def reraise_failures(failed: list[Operation[Any]]) -> None:
-    """Raise the first failure in `failed` that nobody was told of; log the others."""
-    pending, failed[:] = failed[:], []
-    first: BaseException | None = None
-    for op in pending:
-        exc = op.take_unretrieved()
-        first = first or exc
-    if first is not None:
-        raise first
+async def settled(op: Operation[Any], seconds: float) -> bool:
+    """Wait until `op` has settled, whatever happens to this task. False: timed out.
+
+    For draining. Cancellation of the task, asyncio's own too, is held back until then
+    and raised at the end; the outcome of the op is left to the caller.
+    """
+    interruption: BaseException | None = None
+    cancelled = anyio.get_cancelled_exc_class()
+    deadline = anyio.current_time() + seconds
+    while not op.done:
+        with anyio.CancelScope(deadline=deadline, shield=True) as scope:
+            try:
+                await op
+            except cancelled as exc:
+                if scope.cancel_called:
+                    raise
+                interruption = exc
+            except Exception:
+                pass
+        if scope.cancelled_caught:
+            break
+    if interruption is not None:
+        raise interruption
+    return op.done
 
 
 def is_follower(exc: BaseException) -> bool:

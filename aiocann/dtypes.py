@@ -28,7 +28,8 @@ def _bfloat16() -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:  # the bits, for programs that do without the package
         return np.dtype(np.uint16)
-    return np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 class DType:

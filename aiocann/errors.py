@@ -99,7 +99,7 @@ class CaptureError(AclError):
 
 
 class UnsupportedError(AclError):
-    """This device, SoC or CANN version cannot do it."""
+    """The device, its SoC or the CANN version cannot do it."""
 
 
 class DeviceTimeoutError(AclError, TimeoutError):
@@ -277,14 +277,14 @@ _HINTS: dict[int, str] = {
     "driver first (source set_env.sh)",
     107001: "valid ids run from 0 to the number of visible devices, less one; see "
     "`aiocann info` and ASCEND_RT_VISIBLE_DEVICES",
-    207001: "free buffers, use smaller batches, or give this process a device of its own",
+    207001: "free buffers, use smaller batches, or use a device of your own",
     207004: "see `npu-smi info`; in a container, /dev/davinci* must be passed through",
     207006: "the user must belong to the group of /dev/davinci* (HwHiAiUser)",
     207007: "close events that are no longer needed",
     207008: "close streams that are no longer needed; other processes count too",
-    207018: "free buffers, use smaller batches, or give this process a device of its own",
-    507008: "the driver and the CANN toolkit may not match: compare `npu-smi info` with "
-    "the toolkit's version",
+    207018: "free buffers, use smaller batches, or use a device of your own",
+    507008: "the driver and the CANN toolkit may not match: compare `npu-smi info` "
+    "with the toolkit's version",
     507033: "the device could not be opened: see `npu-smi info`, and whether another "
     "process or a container holds it",
 }

@@ -1,8 +1,9 @@
-"""What is in flight: the owner of every op, and of its operands, until it has settled.
+"""What is in flight: the owner of every op and its operands until it has settled.
 
-An op that was enqueued is kept here by its id, and it keeps its operands: buffer exports
-of host arrays, references on device and pinned memory. So dropping every reference in
-the program, or cancelling whoever awaits, frees nothing that the device still uses.
+An op that was enqueued is kept here by its id, and it keeps its operands: buffer
+exports of host arrays, references on device and pinned memory. So dropping every
+reference in the program, or cancelling whoever awaits, frees nothing that the device
+still uses.
 
 Additions come from enqueueing threads, removals from whoever drains the op's home loop;
 each is one dict operation, atomic under the interpreter.

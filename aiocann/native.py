@@ -7,7 +7,7 @@ caller needs. Nothing in it decides.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ SIM_CDEF = """
 int32_t aiocann_sim_configure(const char *key, const char *value);
 const char *aiocann_sim_setting(const char *key);
 const char *aiocann_sim_last_error(void);
-int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t code);
+int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth,
+                           int32_t code);
 void aiocann_sim_clear_faults(void);
 int32_t aiocann_sim_hold(int32_t device, int32_t stream_id);
 int32_t aiocann_sim_release(int32_t device, int32_t stream_id);
@@ -36,6 +37,9 @@ const char *aiocann_sim_last_misuse(void);
 def text(chars: Any) -> str:
     """Return a C string, NULL as the empty one."""
     return "" if chars == NULL else str(ffi.string(chars).decode("utf-8", "replace"))
+
+
+__version__ = text(lib.aiocann_version())
 
 
 def to_error(error: Any) -> NativeError:
@@ -100,7 +104,7 @@ class SimControl:
         return str(raw.decode("utf-8", "replace"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _sim_control(path: str) -> SimControl:
     return SimControl(path)
 

@@ -13,6 +13,8 @@ and wakes their waiters.
   has closed.
 """
 
+# ruff: noqa: SLF001 - its other half is completion.Operation; and anyio has no public way
+
 from __future__ import annotations
 
 import asyncio
@@ -22,7 +24,6 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from aiocann.errors import ForkError
@@ -30,6 +31,8 @@ from aiocann.ledger import in_flight
 from aiocann.native import NULL, ffi, lib
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from aiocann.completion import Operation
 
 # Awaits of finished ops in a row before the loop gets a turn.
@@ -40,7 +43,7 @@ _BUDGET = 4096
 
 _loop_drain = lib.aiocann_loop_drain
 _unpack = ffi.unpack
-_get_running_loop = asyncio._get_running_loop  # noqa: SLF001 - public but for its name
+_get_running_loop = asyncio._get_running_loop
 _modules = sys.modules
 
 
@@ -94,7 +97,7 @@ class Reactor(Home):
                     continue
                 op = pop(op_id, None)
                 if op is not None:
-                    op._delivered(self)  # noqa: SLF001 - its other half
+                    op._delivered(self)
             if taken < _BATCH:
                 orphans.drain()
                 return False
@@ -104,7 +107,7 @@ class Reactor(Home):
 
     def _deliver_foreign(self, op: Operation[Any]) -> None:
         self.foreign.pop(op.id, None)
-        op._delivered_foreign(self)  # noqa: SLF001 - its other half
+        op._delivered_foreign(self)
 
     def post(self, op: Operation[Any]) -> None:
         """Deliver an op from another thread."""
@@ -132,7 +135,7 @@ class Reactor(Home):
         self.loop = NULL
         os.close(self.fd)
         for op in self.foreign.values():
-            op._forget_reactor(self)  # noqa: SLF001 - its other half
+            op._forget_reactor(self)
         self.foreign.clear()
         for op_id in self._pending:  # taken, but not delivered when the loop stopped
             orphans.deliver(op_id)
@@ -157,7 +160,7 @@ class Reactor(Home):
         raise NotImplementedError
 
 
-def _no_scopes(task: Any) -> bool:  # noqa: ARG001 - the shape of its other version
+def _no_scopes(_: Any) -> bool:
     return False
 
 
@@ -174,7 +177,7 @@ def _scope_check() -> Callable[[Any], bool]:
     if states is None:
         import anyio
 
-        def ask_anyio(task: Any) -> bool:  # noqa: ARG001 - always the current task
+        def ask_anyio(_: Any) -> bool:
             return anyio.current_effective_deadline() == float("-inf")
 
         return ask_anyio
@@ -187,7 +190,7 @@ def _scope_check() -> Callable[[Any], bool]:
                 return True
             if scope.shield:
                 return False
-            scope = scope._parent_scope  # noqa: SLF001 - no public way at this cost
+            scope = scope._parent_scope
         return False
 
     return walk
@@ -225,20 +228,23 @@ class AsyncioReactor(Reactor):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self.loop_ref = weakref.ref(loop)
-        self._is_cancelled = _no_scopes
+        self._is_cancelled: Callable[[Any], bool] = _no_scopes
         loop.add_reader(self.fd, _Readable(self))
 
     def waiter(self) -> asyncio.Future[None]:
+        """See `Reactor`."""
         loop = self.loop_ref()
         assert loop is not None  # it is running
         return loop.create_future()
 
     def wake(self, waiters: list[asyncio.Future[None]]) -> None:
+        """See `Reactor`."""
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def needs_turn(self) -> bool:
+        """See `Reactor`."""
         self.spins += 1
         if self.spins >= _MAX_SPINS:
             self.spins = 0
@@ -251,6 +257,7 @@ class AsyncioReactor(Reactor):
         return self._is_cancelled(task)
 
     def turn(self) -> Generator[Any, Any, None]:
+        """See `Reactor`."""
         while True:
             yield
             task = asyncio.current_task(self.loop_ref())
@@ -258,6 +265,7 @@ class AsyncioReactor(Reactor):
                 return
 
     def close(self) -> None:
+        """See `Reactor`."""
         super().close()
         for key, reactor in list(_by_loop.items()):
             if reactor is self:
@@ -288,9 +296,11 @@ class TrioReactor(Reactor):
             self.close()
 
     def waiter(self) -> Any:
+        """See `Reactor`."""
         return _lowlevel().current_task()
 
     def wake(self, waiters: list[Any]) -> None:
+        """See `Reactor`."""
         reschedule = _lowlevel().reschedule
         for task in waiters:
             reschedule(task)
@@ -306,10 +316,12 @@ class TrioReactor(Reactor):
         yield from trio.wait_task_rescheduled(abort).__await__()
 
     def needs_turn(self) -> bool:
+        """See `Reactor`."""
         self.spins += 1
         return True
 
     def turn(self) -> Generator[Any, Any, None]:
+        """See `Reactor`."""
         trio = _lowlevel()
         if self.spins >= _MAX_SPINS:
             self.spins = 0
@@ -349,10 +361,10 @@ class _Orphans(Home):
         """Settle one op, unless it is not, or no longer, an orphan."""
         op = in_flight.get(op_id)
         # A live home takes its own; here arrived the watch of a loop that closed.
-        if op is None or op._home.is_live:  # noqa: SLF001 - its other half
+        if op is None or op._home.is_live:
             return
         if in_flight.pop(op_id, None) is not None:
-            op._delivered(None)  # noqa: SLF001 - its other half
+            op._delivered(None)
 
     def drain(self) -> None:
         """Settle the orphans that have completed. Any thread."""
@@ -385,7 +397,7 @@ def _lowlevel() -> Any:
 
 def _see_trio() -> None:
     global _in_trio_task, _trio_lowlevel
-    lowlevel = getattr(_modules.get("trio"), "lowlevel", None)
+    lowlevel: Any = getattr(_modules.get("trio"), "lowlevel", None)
     if hasattr(lowlevel, "in_trio_task"):  # else trio is still being imported
         _trio_lowlevel = lowlevel
         _in_trio_task = lowlevel.in_trio_task

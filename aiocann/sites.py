@@ -1,15 +1,17 @@
-"""Which line of the user's program made a call: cheap to note, resolved when asked.
+"""Which line of the user's program made a call: cheap to note, resolved if asked.
 
-A site is a code object and an instruction offset. Taking one costs a walk over our own
-frames; turning it into ``file:line in function`` happens only for an error or a listing.
+A site is a code object and an instruction offset. Taking one costs a walk over our
+own frames; turning it into ``file:line in function`` waits for an error or a listing.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from types import CodeType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Whether a file is ours, by the file name that code objects share.

@@ -1,16 +1,19 @@
-"""`Tensor`: a shaped, typed piece of device memory, or a value that a graph computes."""
+"""`Tensor`: a shaped, typed piece of device memory, or what a graph computes."""
+
+# ruff: noqa: SLF001 - follows views to their owner, another tensor
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from aiocann.dtypes import DType
 from aiocann.errors import usage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiocann.device import Device
+    from aiocann.dtypes import DType
     from aiocann.memory import Block
 
 __all__ = ["Tensor"]
@@ -90,6 +93,7 @@ class Tensor:
         self._block = block
         #: Bytes into the block, or from the first element of `_view_of`.
         self._offset = offset
+        #: The tensor whose storage it shares; may itself be a view.
         self._view_of = view_of
         #: What computes it (made by `aiocann.ops`); None for a leaf.
         self.node = node
@@ -128,15 +132,16 @@ class Tensor:
     @property
     def device(self) -> Device | None:
         """Where it lives; None for a graph's value whose sources have no device."""
-        if self._view_of is not None:
-            return self._view_of.device
-        return self._device
+        owner = self
+        while owner._view_of is not None:
+            owner = owner._view_of
+        return owner._device
 
     @property
     def is_contiguous(self) -> bool:
         """Whether its elements lie without gaps, in order."""
         expected = self.dtype.block_bytes
-        for axis, (n, stride) in enumerate(zip(self.ne, self.nb)):
+        for axis, (n, stride) in enumerate(zip(self.ne, self.nb, strict=True)):
             if n != 1 and stride != expected:
                 return False
             expected = self.dtype.row_bytes(n) if axis == 0 else expected * n
@@ -150,24 +155,24 @@ class Tensor:
         UsageError
             It has no memory: it is a value inside a graph.
         """
-        tensor, offset = self, self._offset
-        while tensor._view_of is not None:
-            tensor = tensor._view_of
-            offset += tensor._offset
-        if tensor._block is None:
+        owner, offset = self, self._offset
+        while owner._view_of is not None:
+            owner = owner._view_of
+            offset += owner._offset
+        if owner._block is None:
             raise usage(
                 f"{self.describe()} has no memory of its own: it is a value inside a "
                 "graph. Make it an output of the graph, Graph([..., y]), and compute "
                 "that before you read it"
             )
-        return tensor._block, offset
+        return owner._block, offset
 
     def span_bytes(self) -> int:
         """Bytes from its first element to the end of its last."""
         if 0 in self.ne:
             return 0
         return self.dtype.row_bytes(self.ne[0]) + sum(
-            (n - 1) * stride for n, stride in zip(self.ne[1:], self.nb[1:])
+            (n - 1) * stride for n, stride in zip(self.ne[1:], self.nb[1:], strict=True)
         )
 
 
@@ -179,5 +184,3 @@ def require_tensor(value: object, what: str) -> Tensor:
             "with Backend.empty() and fill it with set_tensor_async()"
         )
     return value
-
-

@@ -1,0 +1,187 @@
+"""`Device`: one NPU, or one simulated one."""
+
+# ruff: noqa: SLF001 - finishes operations
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiocann.backend import Backend
+from aiocann.completion import Operation, give_scratch, take_scratch
+from aiocann.errors import ClosedResourceError, usage
+from aiocann.memory import Block, DeviceBuffer
+from aiocann.native import NULL, last_error, lib, text
+from aiocann.reactor import current_home
+from aiocann.stream import Stream, StreamContext
+
+if TYPE_CHECKING:
+    from aiocann.runtime import Runtime
+
+__all__ = ["Device", "MemoryInfo"]
+
+
+class MemoryInfo(NamedTuple):
+    """Memory of a device, in bytes."""
+
+    free: int
+    total: int
+
+
+class Device:
+    """One NPU of a runtime. `Runtime.devices` lists them."""
+
+    __slots__ = (
+        "__weakref__",
+        "_backend",
+        "_pointer",
+        "index",
+        "main_stream",
+        "physical_id",
+        "runtime",
+        "soc_name",
+    )
+
+    def __init__(self, pointer: Any, runtime: Runtime) -> None:
+        self._pointer = pointer
+        #: The runtime that opened it.
+        self.runtime = runtime
+        #: Logical id: what ``ASCEND_RT_VISIBLE_DEVICES`` leaves, counted from 0.
+        self.index: int = lib.aiocann_device_index(pointer)
+        #: Id on this machine; -1 when not known.
+        self.physical_id: int = lib.aiocann_device_physical_id(pointer)
+        #: As in "Ascend910B2".
+        self.soc_name: str = text(lib.aiocann_device_soc_name(pointer))
+        # The stream of the device's backend; made when the runtime opens.
+        self.main_stream: Stream | None = None
+        self._backend: Backend | None = None
+
+    def __repr__(self) -> str:
+        return f"<aiocann.Device {self.index} {self.soc_name}>"
+
+    def native(self) -> Any:
+        """Return the native device.
+
+        Raises
+        ------
+        ClosedResourceError
+            The runtime is closed.
+        """
+        if self.runtime.closed:
+            raise ClosedResourceError(
+                f"device {self.index} belongs to a runtime that is closed: open "
+                "another with `async with aiocann.open_runtime()`"
+            )
+        return self._pointer
+
+    @property
+    def poisoned(self) -> bool:
+        """Whether it has faulted since it was opened."""
+        return bool(lib.aiocann_device_poisoned(self.native()))
+
+    def can_access_peer(self, other: Device) -> bool:
+        """Whether it can reach the memory of `other` without the host."""
+        if other is self:
+            return True
+        return bool(lib.aiocann_device_can_access_peer(self.native(), other.native()))
+
+    def memory_info(self) -> Operation[MemoryInfo]:
+        """Ask for free and total memory, in bytes.
+
+        Notes
+        -----
+        **Source:** aclrtGetMemInfo.
+        """
+        scratch = take_scratch()
+        home = current_home()
+        if lib.aiocann_device_memory_info(self.native(), home.loop, scratch.op):
+            raise last_error()
+        op: Operation[MemoryInfo] = Operation(
+            "memory_info", scratch.op[0], home, (), finish=_memory_info
+        )
+        give_scratch(scratch)
+        return op
+
+    def stream(self, priority: int | None = None) -> StreamContext:
+        """Open a stream: ``async with device.stream() as s``.
+
+        It is the current stream of the task inside. Leaving waits, shielded from
+        cancellation, until its work is done, at most the runtime's `close_timeout`, and
+        raises the first failure that nobody was told of.
+
+        Parameters
+        ----------
+        priority : int, optional
+            0 (highest) to 7; the driver's default otherwise.
+        """
+        return StreamContext(self, priority)
+
+    def allocate(
+        self, nbytes: int, *, stream: Stream | None = None
+    ) -> Operation[DeviceBuffer]:
+        """Allocate device memory from the device's pool.
+
+        Parameters
+        ----------
+        nbytes : int
+            Size in bytes.
+        stream : Stream, optional
+            Where it will be used first: memory whose last uses are all on that stream
+            can be had before they are done.
+
+        Raises
+        ------
+        DeviceMemoryError
+            From the await: there is not enough memory; the numbers are in it.
+        """
+        return self._allocate(nbytes, stream, nowait=False)
+
+    def allocate_nowait(
+        self, nbytes: int, *, stream: Stream | None = None
+    ) -> DeviceBuffer:
+        """Allocate device memory that the pool can give at once.
+
+        Raises
+        ------
+        WouldBlock
+            It cannot: use `allocate`.
+        """
+        return self._allocate(nbytes, stream, nowait=True).result()
+
+    def _allocate(
+        self, nbytes: int, stream: Stream | None, *, nowait: bool
+    ) -> Operation[DeviceBuffer]:
+        nbytes = int(nbytes)
+        if nbytes <= 0:
+            raise usage(f"cannot allocate {nbytes} bytes: ask for at least one")
+        if stream is not None and stream.device is not self:
+            raise usage(
+                f"the stream is of device {stream.device.index}, not of device "
+                f"{self.index}, where the memory would be"
+            )
+        on = NULL if stream is None else stream.native()
+        device = self.native()
+        scratch = take_scratch()
+        home = current_home()
+        if lib.aiocann_device_allocate(
+            device, nbytes, on, nowait, home.loop, scratch.mem, scratch.op
+        ):
+            raise last_error()
+        buffer = DeviceBuffer(Block(scratch.mem[0], nbytes, self), 0, nbytes)
+        pointer = scratch.op[0]
+        give_scratch(scratch)
+        if pointer == NULL:
+            return Operation.completed("allocate", buffer)
+        return Operation("allocate", pointer, home, (buffer,), result=buffer)
+
+    def backend(self) -> Backend:
+        """Return the backend of this device; the same one each time."""
+        self.native()
+        if self._backend is None:
+            assert self.main_stream is not None
+            self._backend = Backend(self, self.main_stream)
+        return self._backend
+
+
+def _memory_info(op: Operation[MemoryInfo]) -> MemoryInfo:
+    value = lib.aiocann_op_value
+    return MemoryInfo(int(value(op._pointer, 0)), int(value(op._pointer, 1)))

@@ -1,0 +1,526 @@
+"""`open_runtime` and `Runtime`: the driver and its devices, shared by its users."""
+
+# ruff: noqa: SLF001 - finishes operations
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aiocann import ledger
+from aiocann.completion import (
+    Operation,
+    give_scratch,
+    settled,
+    take_scratch,
+)
+from aiocann.device import Device
+from aiocann.errors import (
+    E_TIMEOUT,
+    AiocannError,
+    BusyResourceError,
+    ClosedResourceError,
+    NativeError,
+    SimulatorWarning,
+    error_for,
+    usage,
+)
+from aiocann.memory import pinned_array
+from aiocann.native import (
+    NULL,
+    ffi,
+    last_error,
+    lib,
+    sim_library,
+    statistics,
+    text,
+    to_error,
+)
+from aiocann.reactor import current_home, orphans, raise_forked, watch_forks
+from aiocann.sim import ensure_devices
+from aiocann.stream import create_stream
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["InFlight", "Runtime", "Statistics", "Unavailable", "open_runtime"]
+
+log = logging.getLogger("aiocann")
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Counters of a runtime, since it was opened.
+
+    ``loop_wakes`` and ``completions`` count what reached event loops; ``abandoned``
+    are ops whose last awaiter went away, ``reaped`` those of them that have finished.
+    """
+
+    in_flight_ops: int
+    in_flight_bytes: int
+    abandoned: int
+    reaped: int
+    live_buffers: int
+    live_streams: int
+    live_events: int
+    live_tensors: int
+    live_executors: int
+    pool_reserved_bytes: int
+    pool_used_bytes: int
+    events_created: int
+    lost_callbacks: int
+    loop_wakes: int
+    completions: int
+    #: Pinned host memory in use, and bytes copied by direction.
+    pinned_bytes: int
+    h2d_bytes: int
+    d2h_bytes: int
+    d2d_bytes: int
+    peer_bytes: int
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """An op that has not finished."""
+
+    op: str
+    device: int | None
+    stream: int | None
+    age: float
+    enqueued_at: str
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A device that could not be opened."""
+
+    index: int
+    error: AiocannError
+
+
+class Runtime:
+    """An open driver with its devices. `open_runtime` gives it.
+
+    Attributes
+    ----------
+    driver : str
+        "cann" or "sim".
+    devices : list of Device
+        Those that are open, by position.
+    unavailable : list of Unavailable
+        Those that could not be opened, with the reason.
+    close_timeout : float
+        Seconds that leaving it, or a stream, waits for work.
+    """
+
+    def __init__(self, pointer: Any, driver: str, close_timeout: float) -> None:
+        self._pointer = ffi.gc(pointer, lib.aiocann_runtime_release)
+        self.driver = driver
+        self.close_timeout = close_timeout
+        self.closed = False
+        self.devices: list[Device] = []
+        self.unavailable: list[Unavailable] = []
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self.devices)} devices"
+        return f"<aiocann.Runtime {self.driver}, {state}>"
+
+    def native(self) -> Any:
+        """Return the native runtime.
+
+        Raises
+        ------
+        ClosedResourceError
+            It is closed.
+        ForkError
+            This is a forked child.
+        """
+        raise_forked()
+        if self.closed:
+            raise ClosedResourceError(
+                "the runtime is closed: open another with "
+                "`async with aiocann.open_runtime()`"
+            )
+        return self._pointer
+
+    @property
+    def version(self) -> str:
+        """Version of ACL, as the driver gives it."""
+        return text(lib.aiocann_runtime_acl_version(self._pointer))
+
+    @property
+    def library(self) -> str:
+        """Path of the driver's library."""
+        return text(lib.aiocann_runtime_library(self._pointer))
+
+    def pinned_empty(
+        self, shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32
+    ) -> Operation[npt.NDArray[Any]]:
+        """Allocate a NumPy array in pinned host memory.
+
+        Copies from and to it are direct. It may outlive the runtime.
+
+        Notes
+        -----
+        **Source:** aclrtMallocHost.
+        """
+        axes = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+        if any(n < 0 for n in axes):
+            raise usage(f"an array's extents cannot be negative: {axes}")
+        element = np.dtype(dtype)
+        nbytes = math.prod(axes) * element.itemsize
+        scratch = take_scratch()
+        home = current_home()
+        if lib.aiocann_pinned_allocate(
+            self.native(), max(nbytes, 1), home.loop, scratch.op
+        ):
+            raise last_error()
+        op: Operation[npt.NDArray[Any]] = Operation(
+            "pinned_empty",
+            scratch.op[0],
+            home,
+            (axes, element, nbytes),
+            finish=pinned_array,
+        )
+        give_scratch(scratch)
+        return op
+
+    def statistics(self) -> Statistics:
+        """Read the counters. They can be read after closing too."""
+        raise_forked()
+        orphans.drain()
+        values = statistics(self._pointer)
+        return Statistics(**{f.name: values[f.name] for f in fields(Statistics)})
+
+    def in_flight(self) -> list[InFlight]:
+        """List the ops that have not finished, oldest first."""
+        raise_forked()
+        orphans.drain()
+        found = []
+        for op in list(ledger.in_flight.values()):
+            stream = op._stream
+            if op.done or (stream is not None and stream.device.runtime is not self):
+                continue
+            found.append(
+                InFlight(
+                    op=op.kind,
+                    device=None if stream is None else stream.device.index,
+                    stream=None if stream is None else stream.number,
+                    age=op.age,
+                    enqueued_at=op.enqueued_at,
+                )
+            )
+        return sorted(found, key=lambda one: -one.age)
+
+    def device(self, index: int) -> Device:
+        """Return the open device with this logical id."""
+        for device in self.devices:
+            if device.index == index:
+                return device
+        ids = ", ".join(str(device.index) for device in self.devices)
+        raise usage(f"no device {index} is open; open are {ids}")
+
+
+@dataclass(frozen=True)
+class _Config:
+    driver: str
+    #: None: all visible; else the ids, or how many.
+    devices: int | tuple[int, ...] | None
+
+
+class _Shared:
+    """The one native runtime of the process, and how many have it open."""
+
+    def __init__(self, config: _Config) -> None:
+        self.config = config
+        self.references = 1
+        self.runtime: Runtime | None = None
+        self.opening: Operation[Runtime] | None = None
+        self.closing: Operation[None] | None = None
+
+
+_lock = threading.RLock()
+_shared: _Shared | None = None
+_warned = False
+
+
+class open_runtime:  # noqa: N801 - used like a function
+    """Open a driver and its devices: ``async with open_runtime() as rt``.
+
+    Opening it again, with the same configuration, shares what is open; the last to
+    leave closes it. Leaving waits for all work, shielded from cancellation.
+
+    Parameters
+    ----------
+    driver : {"auto", "cann", "sim"}, optional
+        Default: ``AIOCANN_DRIVER``, or "auto": CANN where an NPU or a CANN library is
+        found, else the simulator, with a `SimulatorWarning`.
+    devices : int or sequence of int, optional
+        The first so many, or those with these logical ids; all visible by default. The
+        simulator makes as many as asked for.
+    close_timeout : float
+        Seconds to wait for work when leaving this, or a stream. What is stuck then is
+        leaked, counted and raised.
+    debug : bool, optional
+        Log what is opened and closed. Default: ``AIOCANN_DEBUG``.
+
+    Raises
+    ------
+    LibraryError
+        The driver was not found; the message names what was looked for.
+    BusyResourceError
+        It is open with another configuration.
+    UsageError
+        A parameter or an environment variable makes no sense.
+    """
+
+    def __init__(
+        self,
+        driver: str | None = None,
+        devices: int | Sequence[int] | None = None,
+        *,
+        close_timeout: float = 30.0,
+        debug: bool | None = None,
+    ) -> None:
+        self._driver = driver
+        self._devices = _check_devices(devices)
+        if not close_timeout >= 0:
+            raise usage(f"close_timeout is in seconds, not {close_timeout!r}")
+        self._close_timeout = float(close_timeout)
+        self._debug = (
+            os.environ.get("AIOCANN_DEBUG", "") not in ("", "0")
+            if debug is None
+            else debug
+        )
+        self._entered: _Shared | None = None
+
+    async def __aenter__(self) -> Runtime:
+        if self._entered is not None:
+            raise RuntimeError("this open_runtime() is entered already: call it again")
+        raise_forked()
+        config = _Config(_choose_driver(self._driver), self._devices)
+        shared = await _acquire(config, self._close_timeout)
+        assert shared.opening is not None
+        try:
+            runtime = await shared.opening
+            await _make_streams(runtime)
+        except BaseException:
+            # Cancelled, or failed: the last one to give up closes what may yet open.
+            closing = _drop(shared)
+            if closing is not None:
+                await settled(closing, self._close_timeout)
+            raise
+        self._entered = shared
+        if self._debug:
+            log.info("opened %s: %s", runtime.driver, runtime.library)
+        return runtime
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        shared, self._entered = self._entered, None
+        if shared is None:
+            return
+        runtime = shared.runtime
+        assert runtime is not None
+        timeout = self._close_timeout
+        closing = _drop(shared, timeout)
+        if closing is None:
+            return
+        try:
+            await _finish_closing(runtime, closing, timeout)
+        except AiocannError as failure:
+            if not isinstance(exc, Exception):
+                raise
+            log.error("%s; while leaving because of another error", failure)
+
+
+async def _finish_closing(
+    runtime: Runtime, closing: Operation[None], timeout: float
+) -> None:
+    # The native half keeps to the timeout by itself; this one is for when it does not.
+    if not await settled(closing, timeout + 5.0):
+        raise error_for(NativeError(E_TIMEOUT, f"closing took over {timeout} s"))
+    orphans.drain()
+    for device in runtime.devices:
+        if device.main_stream is not None:
+            device.main_stream.raise_unretrieved()
+    failure = closing.take_unretrieved()
+    if failure is not None:
+        raise failure
+
+
+def _check_devices(
+    devices: int | Sequence[int] | None,
+) -> int | tuple[int, ...] | None:
+    if devices is None:
+        return None
+    if isinstance(devices, int) and not isinstance(devices, bool):
+        if devices < 1:
+            raise usage(f"cannot open {devices} devices: at least one is needed")
+        return devices
+    if isinstance(devices, (str, bytes)) or not isinstance(devices, Sequence):
+        raise TypeError(
+            f"devices is a number or a list of logical ids, not {devices!r}"
+        )
+    ids = tuple(int(index) for index in devices)
+    if not ids or min(ids) < 0 or len(set(ids)) != len(ids):
+        raise usage(f"devices must be distinct ids from 0 up, not {list(devices)!r}")
+    return ids
+
+
+def _choose_driver(driver: str | None) -> str:
+    global _warned
+    name = driver or os.environ.get("AIOCANN_DRIVER") or "auto"
+    if name not in ("auto", "cann", "sim"):
+        source = "driver" if driver else "AIOCANN_DRIVER"
+        raise usage(f'{source} is {name!r}, but must be "auto", "cann" or "sim"')
+    if name != "auto":
+        return name
+    if lib.aiocann_cann_present():
+        return "cann"
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            "no NPU and no CANN were found: aiocann runs on its simulator. Ask for it "
+            'with driver="sim" or AIOCANN_DRIVER=sim to silence this',
+            SimulatorWarning,
+            stacklevel=3,
+        )
+    return "sim"
+
+
+async def _acquire(config: _Config, close_timeout: float) -> _Shared:
+    """Join what is open, or begin to open it; waits for what is just closing."""
+    global _shared
+    while True:
+        with _lock:
+            shared = _shared
+            if shared is None or (shared.closing is not None and shared.closing.done):
+                _shared = shared = _Shared(config)
+                try:
+                    shared.opening = _begin(shared, close_timeout)
+                except BaseException:
+                    _shared = None
+                    raise
+                return shared
+            if shared.closing is None:
+                if shared.config != config:
+                    raise BusyResourceError(
+                        f"a runtime is open with driver {shared.config.driver!r} and "
+                        f"devices {_say(shared.config.devices)}; asked for was "
+                        f"{config.driver!r} and {_say(config.devices)}. A process has "
+                        "one runtime: use the same arguments, or close it first"
+                    )
+                shared.references += 1
+                return shared
+            closing = shared.closing
+        try:
+            await closing
+        except AiocannError:
+            log.debug("the previous runtime closed with an error", exc_info=True)
+
+
+def _say(devices: int | tuple[int, ...] | None) -> str:
+    return "all" if devices is None else repr(devices)
+
+
+def _begin(shared: _Shared, close_timeout: float) -> Operation[Runtime]:
+    config = shared.config
+    watch_forks()
+    if config.driver == "sim":
+        wanted = config.devices
+        ensure_devices(max(wanted) + 1 if isinstance(wanted, tuple) else wanted)
+    native = ffi.new("aiocann_config *")
+    name = ffi.new("char[]", config.driver.encode())
+    library = ffi.new("char[]", os.fsencode(sim_library()))
+    native.driver, native.sim_library = name, library
+    native.devices, native.n_devices = NULL, -1
+    ids = NULL
+    if isinstance(config.devices, int):
+        native.n_devices = config.devices
+    elif config.devices is not None:
+        ids = ffi.new("int32_t[]", list(config.devices))
+        native.devices, native.n_devices = ids, len(config.devices)
+    out = ffi.new("aiocann_runtime *[1]")
+    scratch = take_scratch()
+    home = current_home()
+    if lib.aiocann_runtime_open(native, home.loop, out, scratch.op):
+        raise last_error()
+    runtime = Runtime(out[0], config.driver, close_timeout)
+    op: Operation[Runtime] = Operation(
+        "open_runtime", scratch.op[0], home, (shared, runtime), finish=_opened
+    )
+    give_scratch(scratch)
+    return op
+
+
+def _opened(op: Operation[Runtime]) -> Runtime:
+    """Fill in the runtime once it is open; runs once, where that is noticed."""
+    shared, runtime = op._operands
+    pointer = runtime._pointer
+    for position in range(lib.aiocann_runtime_device_count(pointer)):
+        native = lib.aiocann_runtime_device(pointer, position)
+        error = lib.aiocann_device_open_error(native)
+        if error != NULL:
+            index = lib.aiocann_device_index(native)
+            runtime.unavailable.append(Unavailable(index, error_for(to_error(error))))
+        else:
+            runtime.devices.append(Device(native, runtime))
+    shared.runtime = runtime
+    with _lock:
+        if shared.references == 0:  # everyone gave up while it opened
+            _close(shared, runtime.close_timeout)
+    return runtime  # type: ignore[no-any-return]
+
+
+async def _make_streams(runtime: Runtime) -> None:
+    """Make the stream of each device's backend, unless another opener has."""
+    for device in runtime.devices:
+        if device.main_stream is None:
+            stream = await create_stream(device, None)
+            if device.main_stream is None:
+                device.main_stream = stream
+
+
+def _drop(shared: _Shared, timeout: float = 0.0) -> Operation[None] | None:
+    """Give one reference back. Returns the closing that the last one starts."""
+    global _shared
+    with _lock:
+        shared.references -= 1
+        if shared.references > 0:
+            return None
+        opening = shared.opening
+        if opening is None or (opening.done and shared.runtime is None):
+            if _shared is shared:  # it failed to open: nothing to close
+                _shared = None
+            return None
+        if shared.runtime is None:
+            return None  # still opening: `_opened` closes it
+        return _close(shared, timeout)
+
+
+def _close(shared: _Shared, timeout: float) -> Operation[None]:
+    runtime = shared.runtime
+    assert runtime is not None
+    runtime.closed = True
+    scratch = take_scratch()
+    home = current_home()
+    milliseconds = int(timeout * 1000)
+    if lib.aiocann_runtime_close(runtime._pointer, milliseconds, home.loop, scratch.op):
+        raise last_error()
+    shared.closing = Operation("close_runtime", scratch.op[0], home, (runtime,))
+    give_scratch(scratch)
+    return shared.closing

@@ -1,0 +1,188 @@
+"""The simulated machine: its configuration, faults to inject, and its counters.
+
+There is one machine per process. What is configured here, or by the environment
+variables ``AIOCANN_SIM_*``, takes effect when no device is open.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from aiocann.errors import E_USAGE, BusyResourceError, NativeError, error_for, usage
+from aiocann.native import sim_control
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "clear_faults",
+    "configure",
+    "counters",
+    "fail_call",
+    "fail_copy",
+    "fail_kernel",
+    "hold",
+    "last_misuse",
+    "release",
+    "setting",
+]
+
+_CONTEXT_RELEASE_ERROR = 507007
+
+# What `devices` was before open_runtime(devices=n) enlarged the machine; see below.
+_devices_before: str | None = None
+
+
+def configure(**settings: object) -> None:
+    """Change the machine to be; None takes a setting back to its default.
+
+    Parameters
+    ----------
+    devices : int
+        How many, 1 to 64.
+    soc : str
+        SoC name, as "Ascend910B2" or "Ascend310P3".
+    memory : int or str
+        Bytes of memory per device; "4G" works.
+    threads : int
+        Worker threads that all devices share.
+    peers : str
+        "all", "none", or pairs as "0-1,1-0": who reaches whose memory.
+    max_streams, max_events, pinned_memory : int
+        Limits.
+
+    Raises
+    ------
+    UsageError
+        An unknown setting, or a value that it does not take.
+    BusyResourceError
+        A device is open.
+    """
+    global _devices_before
+    for key, value in settings.items():
+        _configure(key, None if value is None else str(value))
+        if key == "devices":
+            _devices_before = None
+
+
+def _configure(key: str, value: str | None) -> None:
+    control = sim_control()
+    text = control.ffi.NULL if value is None else value.encode()
+    code = control.lib.aiocann_sim_configure(key.encode(), text)
+    if code:
+        detail = control.text(control.lib.aiocann_sim_last_error())
+        if code == _CONTEXT_RELEASE_ERROR:
+            raise BusyResourceError(
+                f"the simulated machine cannot change while a device is open: {detail}"
+            )
+        raise error_for(NativeError(E_USAGE, detail))
+
+
+def setting(key: str) -> str:
+    """Return a setting that is in force, as text.
+
+    Raises
+    ------
+    UsageError
+        There is no such setting.
+    """
+    control = sim_control()
+    value = control.lib.aiocann_sim_setting(key.encode())
+    if value == control.ffi.NULL:
+        raise usage(f"the simulator has no setting {key!r}: see aiocann.sim.configure")
+    return control.text(value)
+
+
+def ensure_devices(count: int | None) -> None:
+    """Have at least `count` devices for one opening of a runtime; None: as configured.
+
+    What it enlarges lasts until the next opening.
+    """
+    global _devices_before
+    if _devices_before is not None:
+        before, _devices_before = _devices_before, None
+        _configure("devices", before)
+    if count is None:
+        return
+    current = setting("devices")
+    if current.isdigit() and int(current) >= count:
+        return
+    _configure("devices", str(count))
+    _devices_before = current
+
+
+def fail_call(function: str, code: int, nth: int = 1) -> None:
+    """Let the nth call of an ACL function from now on fail with `code`; 0: every call.
+
+    ``fail_call("aclrtMalloc", 207001)`` fails the next allocation.
+    """
+    _inject("call", function, nth, code)
+
+
+def fail_kernel(kernel: str = "*", code: int = 0, nth: int = 1) -> None:
+    """Let the nth kernel of this name fault on the device, without effect.
+
+    Parameters
+    ----------
+    kernel : str
+        As in "aclnnAdd"; "*" is any.
+    code : int
+        What the device reports; 0 is an exception of a vector core, 507015.
+    nth : int
+        Counted from now on; 0 is every one.
+    """
+    _inject("kernel", kernel, nth, code)
+
+
+def fail_copy(kind: str = "*", code: int = 0, nth: int = 1) -> None:
+    """Let the nth asynchronous copy ("memcpy") or fill ("memset") fault."""
+    _inject("copy", kind, nth, code)
+
+
+def _inject(kind: str, target: str, nth: int, code: int) -> None:
+    control = sim_control()
+    if control.lib.aiocann_sim_inject(kind.encode(), target.encode(), nth, code):
+        raise usage(control.text(control.lib.aiocann_sim_last_error()))
+
+
+def clear_faults() -> None:
+    """Disarm every fault."""
+    sim_control().lib.aiocann_sim_clear_faults()
+
+
+@contextmanager
+def hold(device: int, stream: int = -1) -> Iterator[None]:
+    """Keep a device, or one of its streams, from starting tasks while inside.
+
+    Enqueueing goes on, so that what overlaps can be arranged.
+    """
+    control = sim_control()
+    if control.lib.aiocann_sim_hold(device, stream):
+        raise usage(control.text(control.lib.aiocann_sim_last_error()))
+    try:
+        yield
+    finally:
+        control.lib.aiocann_sim_release(device, stream)
+
+
+def release(device: int, stream: int = -1) -> None:
+    """Let a held device go on before its `hold` is left."""
+    sim_control().lib.aiocann_sim_release(device, stream)
+
+
+def counters() -> dict[str, int]:
+    """Return what the machine has counted since the process started."""
+    control = sim_control()
+    found: dict[str, int] = {}
+    while True:
+        name = control.lib.aiocann_sim_counter_name(len(found))
+        if name == control.ffi.NULL:
+            return found
+        found[control.text(name)] = int(control.lib.aiocann_sim_counter(name))
+
+
+def last_misuse() -> str:
+    """Return the last misuse that hardware would have punished silently; "" if none."""
+    control = sim_control()
+    return control.text(control.lib.aiocann_sim_last_misuse())

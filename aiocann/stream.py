@@ -1,0 +1,493 @@
+"""`Stream`: commands that a device runs in the order in which they were enqueued."""
+
+# ruff: noqa: SLF001 - works on the insides of its operands and operations
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from aiocann.completion import (
+    HostCall,
+    Operation,
+    give_scratch,
+    is_follower,
+    log,
+    settled,
+    take_scratch,
+)
+from aiocann.errors import (
+    E_TIMEOUT,
+    AiocannError,
+    ClosedResourceError,
+    NativeError,
+    error_for,
+    usage,
+)
+from aiocann.event import Event
+from aiocann.memory import (
+    DeviceBuffer,
+    Operand,
+    fill_device_span,
+    host_span,
+)
+from aiocann.native import NULL, ffi, last_error, lib
+from aiocann.reactor import current_home
+from aiocann.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from aiocann.device import Device
+
+__all__ = ["Stream", "StreamContext", "current_stream"]
+
+T = TypeVar("T")
+
+_current: contextvars.ContextVar[Stream | None] = contextvars.ContextVar(
+    "aiocann_current_stream", default=None
+)
+
+_MARK_RECORD = lib.AIOCANN_MARK_RECORD
+_MARK_SYNCHRONIZE = lib.AIOCANN_MARK_SYNCHRONIZE
+_MARK_HOST_CALL = lib.AIOCANN_MARK_HOST_CALL
+_MAX_FAILED = 64
+_numbers = itertools.count()
+
+
+def current_stream() -> Stream | None:
+    """Return the stream of this task's innermost ``async with device.stream()``."""
+    return _current.get()
+
+
+class Stream:
+    """Commands that run one after the other, beside those of other streams.
+
+    ``async with device.stream() as s`` makes one. Every method enqueues at once, from
+    any thread, and returns an `Operation`; with ``notify=False`` it returns None, and
+    the work costs nothing more than itself.
+    """
+
+    __slots__ = ("__weakref__", "_failed", "_pointer", "device", "number")
+
+    def __init__(self, pointer: Any, device: Device) -> None:
+        self._pointer: Any = ffi.gc(pointer, lib.aiocann_stream_release)
+        #: The device it belongs to.
+        self.device = device
+        #: Tells streams of a process apart in listings.
+        self.number = next(_numbers)
+        # Ops that failed of themselves, until someone is told.
+        self._failed: deque[Operation[Any]] = deque(maxlen=_MAX_FAILED)
+
+    def __repr__(self) -> str:
+        state = " closed" if self._pointer is None else ""
+        return f"<aiocann.Stream on {self.device!r}{state}>"
+
+    def native(self) -> Any:
+        """Return the native stream.
+
+        Raises
+        ------
+        ClosedResourceError
+            It is closed.
+        """
+        pointer = self._pointer
+        if pointer is None:
+            raise ClosedResourceError(
+                f"this stream of device {self.device.index} is closed: open another "
+                "with `async with device.stream() as stream`"
+            )
+        return pointer
+
+    @property
+    def handle(self) -> int:
+        """The ``aclrtStream``, for other libraries."""
+        return int(lib.aiocann_stream_handle(self.native()))
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was enqueued has finished, host parts included."""
+        return bool(lib.aiocann_stream_idle(self.native()))
+
+    # ---- commands ----------------------------------------------------------------
+
+    @overload
+    def memcpy(
+        self, dst: Operand, src: Operand, *, notify: Literal[True] = ...
+    ) -> Operation[None]: ...
+    @overload
+    def memcpy(self, dst: Operand, src: Operand, *, notify: Literal[False]) -> None: ...
+    @overload
+    def memcpy(
+        self, dst: Operand, src: Operand, *, notify: bool
+    ) -> Operation[None] | None: ...
+    def memcpy(
+        self, dst: Operand, src: Operand, *, notify: bool = True
+    ) -> Operation[None] | None:
+        """Copy `src` to `dst`; the direction follows from where they live.
+
+        Parameters
+        ----------
+        dst, src : DeviceBuffer, Tensor, or C-contiguous host buffer
+            Of the same size. Until the op is done, `src` must not be written and `dst`
+            not be read.
+        notify : bool
+            False: return None.
+
+        Returns
+        -------
+        Operation
+            Done when `dst` holds the data. Cancelling an await leaves the copy to
+            finish. ``op.path`` says how it went.
+
+        Raises
+        ------
+        UsageError
+            The sizes differ, an operand is not contiguous or read-only, or none of them
+            is of this stream's device.
+        ClosedResourceError
+            The stream or a buffer is closed.
+
+        Notes
+        -----
+        **Source:** aclrtMemcpyAsync; ordinary host memory goes through pinned chunks.
+        """
+        scratch = take_scratch()
+        dst_keep, dst_bytes, dst_device = _side(scratch.dst, dst, writable=True)
+        src_keep, src_bytes, src_device = _side(scratch.src, src, writable=False)
+        if dst_bytes != src_bytes:
+            raise usage(
+                f"the sizes differ: {dst_bytes} bytes to write, {src_bytes} to read. "
+                "Copy between views of one size: buf[a:b]"
+            )
+        self._check_devices(dst_device, src_device)
+        operands = (dst, src, dst_keep, src_keep)
+        op: Operation[None] | None = self._copy(
+            scratch, dst_bytes, operands, notify, "memcpy", None
+        )
+        return op
+
+    def _check_devices(self, dst: Device | None, src: Device | None) -> None:
+        device = self.device
+        if dst is device or src is device:
+            other = src if dst is device else dst
+            if other is None or other is device or other.runtime is device.runtime:
+                return
+            raise usage("an operand belongs to a runtime that was closed since")
+        if dst is None and src is None:
+            return
+        places = sorted({d.index for d in (dst, src) if d is not None})
+        raise usage(
+            f"no operand is on device {device.index}, this stream's, but on device "
+            f"{' and '.join(map(str, places))}: use a stream of that device"
+        )
+
+    def _copy(
+        self,
+        scratch: Any,
+        nbytes: int,
+        operands: tuple[Any, ...],
+        notify: bool,
+        kind: str,
+        result: Any,
+    ) -> Any:
+        stream = self.native()
+        # An op without notification owns nothing in Python; a host array needs one.
+        silent = not notify and scratch.dst.host == NULL and scratch.src.host == NULL
+        home = current_home()
+        if lib.aiocann_stream_memcpy(
+            stream,
+            scratch.dst,
+            scratch.src,
+            nbytes,
+            home.loop,
+            NULL if silent else scratch.op,
+        ):
+            raise last_error()
+        if silent:
+            give_scratch(scratch)
+            return None
+        op: Operation[Any] = Operation(
+            kind, scratch.op[0], home, operands, self, result
+        )
+        give_scratch(scratch)
+        return op if notify else None
+
+    @overload
+    def memset(
+        self, buf: DeviceBuffer | Tensor, value: int, *, notify: Literal[True] = ...
+    ) -> Operation[None]: ...
+    @overload
+    def memset(
+        self, buf: DeviceBuffer | Tensor, value: int, *, notify: Literal[False]
+    ) -> None: ...
+    def memset(
+        self, buf: DeviceBuffer | Tensor, value: int, *, notify: bool = True
+    ) -> Operation[None] | None:
+        """Set every byte of `buf` to the low 8 bits of `value`.
+
+        Raises
+        ------
+        UsageError
+            `buf` is of another device, or a tensor with gaps.
+        """
+        stream = self.native()
+        block, offset, nbytes = device_side(buf)
+        if block.device is not self.device:
+            raise usage(
+                f"the buffer is on device {block.device.index}, this stream on device "
+                f"{self.device.index}: use a stream of the buffer's device"
+            )
+        scratch = take_scratch()
+        mem = fill_device_span(scratch.dst, block, offset)
+        home = current_home()
+        if lib.aiocann_stream_memset(
+            stream,
+            mem,
+            offset,
+            value,
+            nbytes,
+            home.loop,
+            scratch.op if notify else NULL,
+        ):
+            raise last_error()
+        return self._made(scratch, "memset", home, (buf,), notify)
+
+    def _made(
+        self,
+        scratch: Any,
+        kind: str,
+        home: Any,
+        operands: tuple[Any, ...],
+        notify: bool,
+    ) -> Operation[None] | None:
+        op: Operation[None] | None = None
+        if notify:
+            op = Operation(kind, scratch.op[0], home, operands, self)
+        give_scratch(scratch)
+        return op
+
+    def _mark(
+        self, kind: int, name: str, cls: type[Operation[None]] = Operation
+    ) -> Operation[None]:
+        stream = self.native()
+        scratch = take_scratch()
+        home = current_home()
+        if lib.aiocann_stream_mark(stream, kind, home.loop, scratch.op):
+            raise last_error()
+        op = cls(name, scratch.op[0], home, (), self)
+        give_scratch(scratch)
+        return op
+
+    def record(self, event: Event | None = None) -> Event:
+        """Record a point after everything enqueued so far.
+
+        Parameters
+        ----------
+        event : Event, optional
+            The event to record again; a new one by default.
+        """
+        event = Event() if event is None else event
+        event._record(self._mark(_MARK_RECORD, "record"), self.device.index)
+        return event
+
+    def wait(self, event: Event, *, notify: bool = True) -> Operation[None] | None:
+        """Hold the stream, on the device, until `event` has been reached.
+
+        Refers to the latest recording enqueued before this call, on whichever device.
+
+        Raises
+        ------
+        UsageError
+            The event was never recorded.
+        """
+        stream = self.native()
+        mark = event.recording()
+        if mark._stream is not None and (
+            mark._stream.device.runtime is not self.device.runtime
+        ):
+            raise usage("the event belongs to a runtime that was closed since")
+        scratch = take_scratch()
+        home = current_home()
+        if lib.aiocann_stream_wait(
+            stream, mark._pointer, home.loop, scratch.op if notify else NULL
+        ):
+            raise last_error()
+        return self._made(scratch, "wait", home, (), notify)
+
+    def host_call(self, fn: Callable[..., T], *args: Any) -> Operation[T]:
+        """Run ``fn(*args)`` on the running loop once the stream gets there.
+
+        Later work of the stream does not wait for it. Its result, or its exception, is
+        the op's.
+
+        Raises
+        ------
+        RuntimeError
+            No loop runs in this thread.
+        """
+        stream = self.native()
+        home = current_home()
+        if not home.is_live:
+            raise RuntimeError(
+                "host_call runs its function on the running loop, and none runs here"
+            )
+        scratch = take_scratch()
+        if lib.aiocann_stream_mark(stream, _MARK_HOST_CALL, home.loop, scratch.op):
+            raise last_error()
+        op = HostCall(scratch.op[0], home, self, (fn, args))
+        give_scratch(scratch)
+        return op
+
+    def synchronize(self) -> Operation[None]:
+        """Return an op that is done when everything enqueued so far is.
+
+        Awaiting it raises the first failure on this stream that nobody was told of.
+        """
+        return self._mark(_MARK_SYNCHRONIZE, "synchronize", Synchronization)
+
+    # ---- closing -----------------------------------------------------------------
+
+    async def aclose(self, seconds: float) -> None:
+        """Drain and destroy it, whatever happens to this task. Idempotent.
+
+        Raises
+        ------
+        DeviceTimeoutError
+            There was still work after `seconds`. It goes on; the stream is
+            destroyed once it is done.
+        AclError
+            The first failure of an op that nobody awaited.
+        """
+        pointer, self._pointer = self._pointer, None
+        if pointer is None:
+            return
+        scratch = take_scratch()
+        home = current_home()
+        if lib.aiocann_stream_close(pointer, home.loop, scratch.op):
+            raise last_error()
+        op: Operation[None] = Operation("close", scratch.op[0], home, (), self)
+        give_scratch(scratch)
+        if not await settled(op, seconds):
+            raise error_for(
+                NativeError(
+                    E_TIMEOUT,
+                    f"the stream still had work after {seconds} s; it is destroyed "
+                    "once that is done",
+                    device=self.device.index,
+                )
+            )
+        failure = op.take_unretrieved()
+        self.raise_unretrieved()
+        # What follows from a failure that somebody was told of is no news.
+        if failure is not None and not is_follower(failure):
+            raise failure
+
+    def raise_unretrieved(self) -> None:
+        """Raise the first failure that nobody was told of; log them all."""
+        first: BaseException | None = None
+        while self._failed:
+            exc = self._failed.popleft().take_unretrieved()
+            first = first or exc
+        if first is not None:
+            raise first
+
+
+class Synchronization(Operation[None]):
+    """A mark whose await also raises what nobody was told of."""
+
+    __slots__ = ()
+
+    def result(self) -> None:
+        if self.done and self._stream is not None:
+            self._stream.raise_unretrieved()
+        return super().result()
+
+
+class StreamContext:
+    """What `Device.stream` returns: opens the stream, drains and closes it."""
+
+    __slots__ = ("_device", "_priority", "_stream", "_token")
+
+    def __init__(self, device: Device, priority: int | None) -> None:
+        self._device = device
+        self._priority = priority
+        self._stream: Stream | None = None
+        self._token: contextvars.Token[Stream | None] | None = None
+
+    async def __aenter__(self) -> Stream:
+        if self._stream is not None:
+            raise RuntimeError("device.stream() opens one stream: call it again")
+        self._stream = stream = await create_stream(self._device, self._priority)
+        self._token = _current.set(stream)
+        return stream
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        stream = self._stream
+        assert stream is not None
+        assert self._token is not None
+        # Left in another context than entered (a fixture): that one is gone anyway.
+        with contextlib.suppress(ValueError):
+            _current.reset(self._token)
+        try:
+            await stream.aclose(self._device.runtime.close_timeout)
+        except AiocannError as failure:
+            if not isinstance(exc, Exception):
+                raise
+            log.error("%s; while the stream was left because of another error", failure)
+
+
+def create_stream(device: Device, priority: int | None) -> Operation[Stream]:
+    """Make a stream; nobody but its maker closes it."""
+    scratch = take_scratch()
+    home = current_home()
+    if lib.aiocann_stream_create(
+        device.native(), -1 if priority is None else priority, home.loop, scratch.op
+    ):
+        raise last_error()
+    op: Operation[Stream] = Operation(
+        "create_stream", scratch.op[0], home, (device,), finish=_stream_made
+    )
+    give_scratch(scratch)
+    return op
+
+
+def _stream_made(op: Operation[Stream]) -> Stream:
+    return Stream(lib.aiocann_op_take_result(op._pointer), op._operands[0])
+
+
+def device_side(value: DeviceBuffer | Tensor) -> tuple[Any, int, int]:
+    """Return block, offset and size of device memory without gaps."""
+    if isinstance(value, DeviceBuffer):
+        return value._block, value._offset, value.nbytes
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{type(value).__name__} is no device memory: pass a DeviceBuffer or a "
+            "Tensor"
+        )
+    if not value.is_contiguous:
+        raise usage(
+            f"{value.describe()} is a view with gaps: make it contiguous first, with "
+            "ops.cont"
+        )
+    block, offset = value.storage()
+    return block, offset, value.nbytes
+
+
+def _side(span: Any, value: object, *, writable: bool) -> tuple[Any, int, Any]:
+    """Fill one side of a copy. Returns what must be kept, size, and device."""
+    if isinstance(value, (DeviceBuffer, Tensor)):
+        block, offset, nbytes = device_side(value)
+        return fill_device_span(span, block, offset), nbytes, block.device
+    export = host_span(value, writable=writable)
+    span.mem, span.offset, span.host = NULL, 0, export
+    return export, len(export), None
