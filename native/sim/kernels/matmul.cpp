@@ -1,0 +1,193 @@
+#include "sim/kernels/matmul.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <memory>
+
+#include "sim/aclnn/executor.hpp"
+#include "sim/kernels/convert.hpp"
+#include "sim/kernels/copy.hpp"
+#include "sim/kernels/table.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+/// Tiles are cut by shape alone. Large enough that packing inside BLAS is a small part, small enough that two
+/// cores share the products of a small model.
+constexpr int64_t kTileM = 256, kTileN = 512;
+/// Multiplications per task: smaller products are put together.
+constexpr int64_t kWork = int64_t{1} << 20;
+
+/// The last two axes of a view, at one position of the others.
+struct Matrix {
+  const char *data;
+  int64_t rows, cols, row_stride, col_stride;
+  aclDataType dtype;
+};
+
+Matrix matrix_at(const View &view, int64_t batch) {
+  const int rank = view.shape.rank;
+  int64_t offset = 0;
+  for (int d = rank - 3; d >= 0; --d) {
+    offset += batch % view.shape.dim[d] * view.stride[d];
+    batch /= view.shape.dim[d];
+  }
+  return {view.data + offset * static_cast<int64_t>(size_of(view.dtype)),
+          view.shape.dim[rank - 2],
+          view.shape.dim[rank - 1],
+          view.stride[rank - 2],
+          view.stride[rank - 1],
+          view.dtype};
+}
+
+Matrix part(const Matrix &m, int64_t row, int64_t col, int64_t rows, int64_t cols) {
+  Matrix p = m;
+  p.data += (row * m.row_stride + col * m.col_stride) * static_cast<int64_t>(size_of(m.dtype));
+  p.rows = rows;
+  p.cols = cols;
+  return p;
+}
+
+/// Whether BLAS can read the matrix where it is.
+bool is_plain(const Matrix &m, MatmulRounding rounding) {
+  if (m.dtype != ACL_FLOAT || rounding != MatmulRounding::kNone) return false;
+  if (reinterpret_cast<uintptr_t>(m.data) % sizeof(float) != 0) return false;
+  const bool by_rows = m.col_stride == 1 && (m.row_stride >= m.cols || m.rows == 1) && m.row_stride <= INT_MAX;
+  const bool by_cols = m.row_stride == 1 && (m.col_stride >= m.rows || m.cols == 1) && m.col_stride <= INT_MAX;
+  return by_rows || by_cols;
+}
+
+/// A float32 matrix for BLAS: the operand itself, or a packed copy of it.
+class Operand2d {
+ public:
+  Operand2d(const Matrix &m, MatmulRounding rounding) {
+    if (is_plain(m, rounding)) {
+      data = reinterpret_cast<const float *>(m.data);
+      row = m.row_stride;
+      col = m.col_stride;
+      // An axis of length 1 has no stride worth the name.
+      if (m.rows == 1 && col == 1) row = m.cols;
+      if (m.cols == 1 && row == 1) col = m.rows;
+      return;
+    }
+    // Keep the direction that lies in memory, so that packing reads in order.
+    const bool by_cols = m.row_stride == 1 && m.col_stride != 1;
+    const int64_t outer = by_cols ? m.cols : m.rows, inner = by_cols ? m.rows : m.cols;
+    const int64_t outer_stride = by_cols ? m.col_stride : m.row_stride;
+    const int64_t inner_stride = by_cols ? m.row_stride : m.col_stride;
+    copy_.reset(new float[static_cast<size_t>(std::max<int64_t>(1, outer * inner))]);
+    const size_t item = size_of(m.dtype);
+    unsigned char raw[kBlock * 4];
+    for (int64_t i = 0; i < outer; ++i) {
+      const char *from = m.data + i * outer_stride * static_cast<int64_t>(item);
+      float *to = copy_.get() + i * inner;
+      if (inner_stride == 1) {
+        read_elements(to, from, m.dtype, static_cast<size_t>(inner));
+        continue;
+      }
+      for (int64_t j = 0; j < inner; j += static_cast<int64_t>(kBlock)) {
+        const auto n = static_cast<size_t>(std::min<int64_t>(inner - j, kBlock));
+        gather_row(raw, from + j * inner_stride * static_cast<int64_t>(item), item, inner_stride, n);
+        read_elements(to + j, raw, m.dtype, n);
+      }
+    }
+    const auto count = static_cast<size_t>(outer * inner);
+    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kF16) requantise(copy_.get(), ACL_FLOAT16, count);
+    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kHf32) table().round_hf32(copy_.get(), count);
+    data = copy_.get();
+    row = by_cols ? 1 : inner;
+    col = by_cols ? inner : 1;
+  }
+
+  const float *data;
+  int64_t row, col;
+
+ private:
+  std::unique_ptr<float[]> copy_;
+};
+
+/// Runs inside a task: no further splitting.
+class Inline : public ExecContext {
+ public:
+  void parallel_for(size_t n, const std::function<void(size_t)> &body) override {
+    for (size_t i = 0; i < n; ++i) body(i);
+  }
+};
+
+void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const MatmulParams &p) {
+  const Operand2d left(a, p.rounding), right(b, p.rounding);
+  Gemm gemm;
+  gemm.k = a.cols;
+  const bool native = out.dtype == ACL_FLOAT && (p.via == ACL_DT_UNDEFINED || p.via == ACL_FLOAT) &&
+                      reinterpret_cast<uintptr_t>(out.data) % sizeof(float) == 0;
+  if (native && out.row_stride == 1 && out.col_stride >= out.rows && out.cols > 1) {
+    // The result lies by columns: compute its transpose.
+    gemm = {out.cols, out.rows, a.cols, right.data, right.col, right.row, left.data, left.col, left.row,
+            reinterpret_cast<float *>(const_cast<char *>(out.data)), out.col_stride};
+    run_gemm(gemm);
+    return;
+  }
+  gemm = {out.rows, out.cols, a.cols, left.data, left.row, left.col, right.data, right.row, right.col,
+          nullptr,  out.cols};
+  if (native && (out.col_stride == 1 || out.cols == 1) && (out.row_stride >= out.cols || out.rows == 1)) {
+    gemm.c = reinterpret_cast<float *>(const_cast<char *>(out.data));
+    gemm.ldc = std::max(out.cols, out.rows == 1 ? out.cols : out.row_stride);
+    run_gemm(gemm);
+    return;
+  }
+  const auto count = static_cast<size_t>(out.rows * out.cols);
+  std::unique_ptr<float[]> result(new float[count]);
+  gemm.c = result.get();
+  run_gemm(gemm);
+  if (p.via != ACL_DT_UNDEFINED && p.via != out.dtype) requantise(result.get(), p.via, count);
+  View to, from;
+  to.data = const_cast<char *>(out.data);
+  to.dtype = out.dtype;
+  to.shape.rank = from.shape.rank = 2;
+  to.shape.dim[0] = from.shape.dim[0] = out.rows;
+  to.shape.dim[1] = from.shape.dim[1] = out.cols;
+  to.stride[0] = out.row_stride;
+  to.stride[1] = out.col_stride;
+  from.data = reinterpret_cast<char *>(result.get());
+  from.dtype = ACL_FLOAT;
+  from.stride[0] = out.cols;
+  from.stride[1] = 1;
+  Inline here;
+  copy_view(here, to, from);
+}
+
+}  // namespace
+
+int matmul_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  const auto &p = op.as<MatmulParams>();
+  const View &out = op.views[0];
+  const int rank = out.shape.rank;
+  const int64_t m = out.shape.dim[rank - 2], n = out.shape.dim[rank - 1], k = op.views[1].shape.dim[rank - 1];
+  const int64_t batches = m == 0 || n == 0 ? 0 : out.count() / (m * n);
+  const int64_t m_tiles = (m + kTileM - 1) / kTileM, n_tiles = (n + kTileN - 1) / kTileN;
+  const int64_t tiles = batches * m_tiles * n_tiles;
+  if (tiles == 0) return 0;
+  const int64_t work = std::max<int64_t>(1, std::min(m, kTileM) * std::min(n, kTileN) * std::max<int64_t>(1, k));
+  const int64_t per_task = std::max<int64_t>(1, kWork / work);
+  const auto n_tasks = static_cast<size_t>((tiles + per_task - 1) / per_task);
+  const auto body = [&](size_t task) {
+    const int64_t first = static_cast<int64_t>(task) * per_task;
+    for (int64_t tile = first; tile < std::min(tiles, first + per_task); ++tile) {
+      const int64_t batch = tile / (m_tiles * n_tiles);
+      const int64_t row = tile / n_tiles % m_tiles * kTileM, col = tile % n_tiles * kTileN;
+      const int64_t rows = std::min(kTileM, m - row), cols = std::min(kTileN, n - col);
+      multiply(part(matrix_at(out, batch), row, col, rows, cols),
+               part(matrix_at(op.views[1], batch), row, 0, rows, k),
+               part(matrix_at(op.views[2], batch), 0, col, k, cols), p);
+    }
+  };
+  if (n_tasks == 1) {
+    body(0);
+  } else {
+    context.parallel_for(n_tasks, body);
+  }
+  return 0;
+}
+
+}  // namespace aiocann::sim
