@@ -2,9 +2,8 @@
 
 Use it to see what a program does to its own loop::
 
-    async with ticking() as ticks:
-        with measuring_callbacks() as seen:
-            await work()
+    with ticking() as ticks, measuring_callbacks() as seen:
+        await work()
     print(seen.longest_ms, ticks.lateness_ms())
 """
 
@@ -14,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 import numpy as np
 
 
@@ -84,18 +82,24 @@ class Ticks:
         return float(p50), float(p99), float(late.max())
 
 
-@asynccontextmanager
-async def ticking(period_s: float = 0.001) -> AsyncIterator[Ticks]:
-    """Run a task that sleeps `period_s` over and over, until the block is left."""
+@contextmanager
+def ticking(period_s: float = 0.001) -> Iterator[Ticks]:
+    """Have the running asyncio loop call a timer every `period_s`, until left."""
+    loop = asyncio.get_running_loop()
     ticks = Ticks()
+    is_over = False
 
-    async def tick() -> None:
-        while True:
-            due = anyio.current_time() + period_s
-            await anyio.sleep(period_s)
-            ticks.late_s.append(anyio.current_time() - due)
+    def start() -> None:
+        due = loop.time() + period_s
+        loop.call_at(due, tick, due)
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(tick, name="ticker")
+    def tick(due: float) -> None:
+        if not is_over:
+            ticks.late_s.append(loop.time() - due)
+            start()
+
+    start()
+    try:
         yield ticks
-        tasks.cancel_scope.cancel()
+    finally:
+        is_over = True

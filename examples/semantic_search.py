@@ -55,15 +55,15 @@ def passages(files: list[Path]) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part))
 
 
-async def search(options: argparse.Namespace, progress: Progress) -> Report:
+async def search(
+    options: argparse.Namespace, tokenizer: Tokenizer, progress: Progress
+) -> Report:
     """Embed the passages and answer the question."""
-    async with ticking() as ticks_alone:
+    with ticking() as ticks_alone:
         await anyio.sleep(1)
-    async with ticking() as ticks:
+    with ticking() as ticks:
         texts = await in_thread(passages, options.files)
-        model = find_model(options.model)
-        checkpoint = await in_thread(Checkpoint.load, model)
-        tokenizer = await in_thread(Tokenizer, model)
+        checkpoint = await in_thread(Checkpoint.load, options.model)
         batches = await in_thread(tokenizer.batches, texts)
         question = await in_thread(tokenizer.batches, [options.question])
         progress.set_total(len(texts))
@@ -117,6 +117,20 @@ def show(report: Report, question: str, seen: Callbacks) -> None:
         print(f"\n{score:.3f}  " + passage.replace("\n", "\n       "))
 
 
+def run(options: argparse.Namespace) -> tuple[Report, Callbacks]:
+    """Run the search in an event loop that is watched."""
+    options.model = find_model(options.model)
+    # Before the loop starts, as it holds the interpreter for some 50 ms: a thread
+    # would not help.
+    tokenizer = Tokenizer(options.model)
+    # The garbage collector runs on whatever thread allocates, the loop's too: what
+    # has been made so far stays anyway and need not be looked through each time.
+    gc.freeze()
+    with progress_bar("embedding") as progress, measuring_callbacks() as seen:
+        report = anyio.run(search, options, tokenizer, progress)
+    return report, seen
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -130,12 +144,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--model", type=Path, help="folder of another BERT's files")
     options = parser.parse_args(arguments)
-    # The garbage collector runs on whatever thread allocates, the loop's too: what
-    # the imports have made stays anyway and need not be looked through each time.
-    gc.freeze()
     try:
-        with progress_bar("embedding") as progress, measuring_callbacks() as seen:
-            report = anyio.run(search, options, progress)
+        report, seen = run(options)
     except (ValueError, OSError, aiocann.AiocannError) as error:
         print(error, file=sys.stderr)
         return 1

