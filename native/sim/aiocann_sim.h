@@ -1,0 +1,58 @@
+/* aiocann_sim.h: controls of the simulated machine, beside the ACL C ABI that it exports.
+ *
+ * One machine per process. Every function may be called from any thread at any time. Functions that return
+ * int32_t give 0 or an ACL code; aiocann_sim_last_error() then says what was wrong and what is accepted. */
+#ifndef AIOCANN_SIM_H_
+#define AIOCANN_SIM_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+/* cdef-begin */
+
+/* Sets one value of the machine to be. Allowed only while no device is open (else 507007). Keys and values
+ * (the environment variable of the same name, upper case with AIOCANN_SIM_ before it, is read when neither
+ * a device is open nor the key was configured):
+ *   devices      number of devices, 1 to 64 (default 1)
+ *   soc          SoC name: "Ascend910B2" (default), "Ascend910_9391", "Ascend310P3", ...; sets the limits below
+ *   memory       bytes of device memory per device; suffixes K, M, G (default: what the SoC has)
+ *   threads      worker threads shared by all devices (default: number of usable cores)
+ *   peers        "all" (default), "none", or pairs like "0-1,1-0": who can reach whose memory
+ *   max_streams, max_events, pinned_memory   limits per device, and of pinned host memory
+ * value NULL: back to the environment or the default. */
+int32_t aiocann_sim_configure(const char *key, const char *value);
+/* The value in force, as text; NULL for an unknown key. Valid until this thread's next call. */
+const char *aiocann_sim_setting(const char *key);
+const char *aiocann_sim_last_error(void);
+
+/* Arms a fault. kind and target:
+ *   "call", function name    the function returns `code` and has no effect (aclrtMalloc: "an allocation fails")
+ *   "kernel", kernel name    the kernel faults on the device with `code` (0: 507015) and writes nothing
+ *   "copy", "memcpy" or "memset"   the asynchronous task faults on the device with `code` (0: 507053)
+ * target "*": any. nth: 1 = the next occurrence, once; 2 = the one after; 0 = every one until cleared. */
+int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t code);
+void aiocann_sim_clear_faults(void);
+
+/* Holds the execution engine of a device, or of one of its streams (stream_id -1: all of them): tasks already
+ * running finish, no other starts until the release. Enqueueing goes on. device is a logical id. */
+int32_t aiocann_sim_hold(int32_t device, int32_t stream_id);
+int32_t aiocann_sim_release(int32_t device, int32_t stream_id);
+
+/* A counter by name, UINT64_MAX for an unknown one; names 0, 1, ... until NULL. */
+uint64_t aiocann_sim_counter(const char *name);
+const char *aiocann_sim_counter_name(int32_t index);
+
+/* Misuse that hardware would punish silently (use after free, work on a destroyed stream, ...). */
+const char *aiocann_sim_last_misuse(void); /* "" when none yet */
+typedef void (*aiocann_sim_misuse_hook)(const char *text);
+void aiocann_sim_set_misuse_hook(aiocann_sim_misuse_hook hook); /* called on the offending thread */
+
+/* cdef-end */
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif /* AIOCANN_SIM_H_ */

@@ -1,0 +1,315 @@
+// api_device.cpp: initialisation, devices, contexts.
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <string>
+
+#include "sim/entry.hpp"
+#include "sim/lifecycle.hpp"
+#include "sim/lookup.hpp"
+#include "sim/machine.hpp"
+#include "sim/stream.hpp"
+#include "sim/thread_state.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+/// Of aclInit and aclFinalize.
+struct InitState {
+  std::mutex mutex;
+  uint64_t references = 0;
+  bool is_finalized = false;
+  bool has_config =
+      false;  ///< the first successful aclInit fixed the configuration for the process
+  std::string config;
+};
+
+InitState &init_state() {
+  static InitState *const leaked = new InitState();
+  return *leaked;
+}
+
+constexpr int kMaxJsonNesting = 10;
+
+/// A structural check: brackets in balance and not too deep, strings closed.
+bool is_plausible_json(const std::string &text) {
+  std::string open;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
+      continue;
+    }
+    if (c == '"') in_string = true;
+    if (c == '{' || c == '[') {
+      open += c;
+      if (open.size() > kMaxJsonNesting) return false;
+    }
+    if (c == '}' || c == ']') {
+      if (open.empty() || open.back() != (c == '}' ? '{' : '[')) return false;
+      open.pop_back();
+    }
+  }
+  return open.empty() && !in_string && text.find('{') != std::string::npos;
+}
+
+aclError read_config(const char *path, std::string *text) {
+  text->clear();
+  if (path == nullptr || *path == '\0') return ACL_SUCCESS;
+  struct stat info;
+  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+    return fail(ACL_ERROR_INVALID_FILE, "aclInit: configuration file '%s' cannot be read", path);
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  content << file.rdbuf();
+  if (!file)
+    return fail(ACL_ERROR_INVALID_FILE, "aclInit: configuration file '%s' cannot be read", path);
+  *text = content.str();
+  if (!is_plausible_json(*text)) {
+    return fail(ACL_ERROR_PARSE_FILE,
+                "aclInit: configuration file '%s' is not JSON, or nested too deeply", path);
+  }
+  return ACL_SUCCESS;
+}
+
+aclError finalize(InitState &state) {
+  if (state.is_finalized && state.references == 0) {
+    return fail(ACL_ERROR_REPEAT_FINALIZE, "ACL is finalized already");
+  }
+  state.references = 0;
+  state.is_finalized = true;
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+}  // namespace aiocann::sim
+
+using namespace aiocann::sim;
+
+aclError aclInit(const char *configPath) {
+  ACL_ENTRY();
+  InitState &state = init_state();
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.references > 0) {
+    ++state.references;
+    return fail(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialized already");
+  }
+  if (const aclError code = machine().prepare()) return code;
+  std::string config;
+  if (const aclError code = read_config(configPath, &config)) return code;
+  if (state.has_config && config != state.config) {
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "aclInit: the configuration differs from the one of this process's first aclInit");
+  }
+  state.has_config = true;
+  state.config = config;
+  state.references = 1;
+  state.is_finalized = false;
+  return ACL_SUCCESS;
+}
+
+aclError aclFinalize() {
+  ACL_ENTRY();
+  InitState &state = init_state();
+  std::lock_guard<std::mutex> lock(state.mutex);
+  return finalize(state);
+}
+
+aclError aclFinalizeReference(uint64_t *refCount) {
+  ACL_ENTRY();
+  InitState &state = init_state();
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.references == 0) {
+    if (refCount != nullptr) *refCount = 0;
+    return fail(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialized, or finalized already");
+  }
+  if (state.references > 1) {
+    --state.references;
+    if (refCount != nullptr) *refCount = state.references;
+    return ACL_SUCCESS;
+  }
+  if (refCount != nullptr) *refCount = 0;
+  return finalize(state);
+}
+
+aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(majorVersion);
+  REQUIRE_NOT_NULL(minorVersion);
+  REQUIRE_NOT_NULL(patchVersion);
+  *majorVersion = ACL_MAJOR_VERSION;
+  *minorVersion = ACL_MINOR_VERSION;
+  *patchVersion = ACL_PATCH_VERSION;
+  return ACL_SUCCESS;
+}
+
+const char *aclrtGetSocName() {
+  return machine().prepare() == ACL_SUCCESS ? machine().config().soc->name : nullptr;
+}
+
+aclError aclrtGetRunMode(aclrtRunMode *runMode) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(runMode);
+  *runMode = ACL_HOST;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetDeviceCount(uint32_t *count) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(count);
+  if (const aclError code = machine().prepare()) return code;
+  *count = static_cast<uint32_t>(machine().visible_count());
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetDevice(int32_t deviceId) {
+  ACL_ENTRY();
+  Device *device = nullptr;
+  if (const aclError code = find_device(deviceId, &device)) return code;
+  {
+    std::lock_guard<std::mutex> lock(device->mutex);
+    if (device->primary.load() == nullptr) {
+      Context *context = nullptr;
+      if (const aclError code = open_context(device, true, &context)) return code;
+      device->primary.store(context, std::memory_order_release);
+    }
+    ++device->primary_refs;
+  }
+  ThreadState &thread = thread_state();
+  thread.primary_device = device->index;
+  thread.explicit_context = nullptr;
+  return ACL_SUCCESS;
+}
+
+static aclError reset_device(int32_t deviceId, bool force) {
+  Device *device = nullptr;
+  if (const aclError code = find_device(deviceId, &device)) return code;
+  std::lock_guard<std::mutex> lock(device->mutex);
+  if (device->primary_refs == 0) {
+    return fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "device %d is not set, or reset already",
+                deviceId);
+  }
+  device->primary_refs = force ? 0 : device->primary_refs - 1;
+  if (device->primary_refs > 0) return ACL_SUCCESS;
+  Context *context = device->primary.load();
+  // Nothing new may enter while the context drains.
+  if (force) device->primary.store(nullptr, std::memory_order_release);
+  close_context(context, force);
+  device->primary.store(nullptr, std::memory_order_release);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtResetDevice(int32_t deviceId) {
+  ACL_ENTRY();
+  return reset_device(deviceId, false);
+}
+
+aclError aclrtResetDeviceForce(int32_t deviceId) {
+  ACL_ENTRY();
+  return reset_device(deviceId, true);
+}
+
+aclError aclrtGetDevice(int32_t *deviceId) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(deviceId);
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  *deviceId = machine().user_id(context->device);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(context);
+  Device *device = nullptr;
+  if (const aclError code = find_device(deviceId, &device)) return code;
+  Context *made = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(device->mutex);
+    if (const aclError code = open_context(device, false, &made)) return code;
+  }
+  thread_state().explicit_context = made;
+  *context = made;
+  return ACL_SUCCESS;
+}
+
+/// The living context at `handle`, or nullptr.
+static Context *find_context(aclrtContext handle) {
+  Context *context = machine().contexts().find(handle);
+  return context != nullptr && context->alive.load(std::memory_order_acquire) ? context : nullptr;
+}
+
+aclError aclrtDestroyContext(aclrtContext context) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(context);
+  Context *target = find_context(context);
+  if (target == nullptr)
+    return fail(ACL_ERROR_RT_CONTEXT_NULL, "the context was destroyed already");
+  if (target->is_primary) {
+    return fail(ACL_ERROR_RT_CONTEXT_NULL,
+                "a primary context cannot be destroyed: reset the device");
+  }
+  ThreadState &thread = thread_state();
+  if (thread.explicit_context == target) thread.explicit_context = nullptr;
+  std::lock_guard<std::mutex> lock(target->device->mutex);
+  if (!target->alive.load())
+    return fail(ACL_ERROR_RT_CONTEXT_NULL, "the context was destroyed already");
+  close_context(target, false);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetCurrentContext(aclrtContext context) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(context);
+  Context *target = find_context(context);
+  if (target == nullptr) return fail(ACL_ERROR_RT_CONTEXT_NULL, "the context was destroyed");
+  ThreadState &thread = thread_state();
+  thread.explicit_context = target;
+  thread.primary_device = -1;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetCurrentContext(aclrtContext *context) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(context);
+  Context *current = nullptr;
+  if (const aclError code = require_context(&current)) return code;
+  *context = current;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
+  ACL_ENTRY();
+  if (timeout < -1 || timeout == 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout %d: expected -1 or more than 0 milliseconds",
+                timeout);
+  }
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  std::vector<Stream *> streams;
+  {
+    std::lock_guard<std::mutex> lock(context->mutex);
+    streams = context->streams;
+  }
+  const Deadline deadline = Deadline::after_ms(timeout);
+  aclError first = ACL_SUCCESS;
+  for (Stream *stream : streams) {
+    if (const aclError code = stream->wait_for_all(deadline)) {
+      return fail(code, "stream %d did not finish within %d ms", stream->id(), timeout);
+    }
+    const aclError code = stream->take_error();
+    if (first == ACL_SUCCESS) first = code;
+  }
+  return first == ACL_SUCCESS ? first : fail(first, "a task of this context failed on the device");
+}
+
+aclError aclrtSynchronizeDevice() { return aclrtSynchronizeDeviceWithTimeout(-1); }

@@ -1,0 +1,260 @@
+// api_event.cpp: events of the three makers.
+#include "sim/entry.hpp"
+#include "sim/event.hpp"
+#include "sim/lookup.hpp"
+#include "sim/machine.hpp"
+#include "sim/stream.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+constexpr uint32_t kCombinable =
+    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
+/// What an event made without flags can do. The waiting is by kind.
+constexpr uint32_t kDefaultFlags = ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
+
+aclError create(aclrtEvent *handle, EventKind kind, uint32_t flags) {
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  Device *device = context->device;
+  Event *event = device->events.acquire(machine().config().max_events);
+  if (event == nullptr) {
+    return fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "device %d has no more events: %u are in use",
+                machine().user_id(device), device->events.live());
+  }
+  event->device = device;
+  event->kind = kind;
+  event->flags = flags;
+  event->flag.close();
+  event->pending_waits.store(0);
+  event->refs.store(1);
+  event->alive.store(true, std::memory_order_release);
+  *handle = event;
+  return ACL_SUCCESS;
+}
+
+aclError check_flags(uint32_t flags) {
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "event flags 0x%x are not a valid combination", flags);
+}
+
+aclError check_timeout(int32_t timeout) {
+  if (timeout >= -1 && timeout != 0) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout %d: expected -1 or more than 0 milliseconds",
+              timeout);
+}
+
+aclError not_supported(const char *what) {
+  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not supported for an event made this way",
+              what);
+}
+
+/// Events that only the device may use.
+bool is_device_only(const Event *event) { return (event->flags & ACL_EVENT_DEVICE_USE_ONLY) != 0; }
+
+aclError synchronize(aclrtEvent handle, int32_t timeout) {
+  Event *event = nullptr;
+  if (const aclError code = find_event(handle, &event)) return code;
+  if ((event->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("synchronization");
+  const Ref<RecordPoint> point = event->latest_point();
+  if (!point) return ACL_SUCCESS;
+  const aclError code = point->wait(Deadline::after_ms(timeout));
+  return code == ACL_SUCCESS ? code
+                             : fail(code, "the event was not reached (timeout %d ms)", timeout);
+}
+
+/// Counted while it is queued, for aclrtQueryEventWaitStatus.
+template <class Wait>
+aclError submit_wait(Stream *stream, Event *event, Wait &&wait) {
+  event->pending_waits.fetch_add(1);
+  const aclError code = stream->submit(std::forward<Wait>(wait));
+  if (code != ACL_SUCCESS) event->pending_waits.fetch_sub(1);
+  return code;
+}
+
+/// The old forms of query, for events with a flag of their own.
+aclError check_old_query(aclrtEvent handle, Event **event) {
+  if (const aclError code = find_event(handle, event)) return code;
+  if ((*event)->kind == EventKind::kEx || ((*event)->flags & ACL_EVENT_EXTERNAL) != 0) {
+    return not_supported("this query");
+  }
+  return ACL_SUCCESS;
+}
+
+/// The time of the latest recording, in nanoseconds of the device clock.
+aclError timestamp(Event *event, uint64_t *ns) {
+  const Ref<RecordPoint> point = event->latest_point();
+  if (!point) return fail(ACL_ERROR_RT_INTERNAL_ERROR, "the event was never recorded");
+  if (!point->is_complete() || (event->flags & ACL_EVENT_TIME_LINE) == 0) {
+    return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+                "the event has no time (yet): it is not complete, or was made without TIME_LINE");
+  }
+  *ns = point->timestamp_ns;
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+}  // namespace aiocann::sim
+
+using namespace aiocann::sim;
+
+aclError aclrtCreateEvent(aclrtEvent *event) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(event);
+  return create(event, EventKind::kDefault, kDefaultFlags);
+}
+
+aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(event);
+  const bool combined = flag != 0 && (flag & ~kCombinable) == 0;
+  if (!combined && flag != ACL_EVENT_DEVICE_USE_ONLY && flag != ACL_EVENT_EXTERNAL)
+    return check_flags(flag);
+  return create(event, EventKind::kFlag, flag);
+}
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(event);
+  if (flag == 0 || (flag & ~kCombinable) != 0) return check_flags(flag);
+  return create(event, EventKind::kEx, flag);
+}
+
+aclError aclrtDestroyEvent(aclrtEvent event) {
+  ACL_ENTRY();
+  Event *target = nullptr;
+  if (const aclError code = find_event(event, &target)) return code;
+  if (!target->alive.exchange(false))
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event was destroyed already");
+  target->release();
+  return ACL_SUCCESS;
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  ACL_ENTRY();
+  Event *target = nullptr;
+  if (const aclError code = find_event(event, &target)) return code;
+  if (is_device_only(target))
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
+  Stream *on = nullptr;
+  if (const aclError code = find_stream(stream, &on)) return code;
+  auto point = Ref<RecordPoint>::adopt(new RecordPoint(on->uid()));
+  if (const aclError code = on->submit(RecordTask{Ref<Event>(target), point})) return code;
+  {
+    std::lock_guard<SpinLock> guard(target->lock);
+    std::swap(target->latest, point);
+  }
+  return ACL_SUCCESS;  // the recording before is let go here, outside the lock
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  ACL_ENTRY();
+  Event *target = nullptr;
+  if (const aclError code = find_event(event, &target)) return code;
+  if (is_device_only(target))
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
+  if (!target->can_be_waited_for()) return not_supported("waiting");
+  Stream *on = nullptr;
+  if (const aclError code = find_stream(stream, &on)) return code;
+  if (target->kind == EventKind::kFlag) {
+    return submit_wait(on, target, WaitFlagTask{Ref<Event>(target)});
+  }
+  Ref<RecordPoint> point = target->latest_point();
+  if (!point) {
+    if (target->kind == EventKind::kEx) return ACL_SUCCESS;
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event was never recorded");
+  }
+  if (point->is_complete() || point->stream_uid == on->uid())
+    return ACL_SUCCESS;  // nothing to wait for
+  return submit_wait(on, target, WaitPointTask{Ref<Event>(target), std::move(point)});
+}
+
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
+  ACL_ENTRY();
+  Event *target = nullptr;
+  if (const aclError code = find_event(event, &target)) return code;
+  if (is_device_only(target))
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
+  if (target->kind != EventKind::kFlag || !target->can_be_waited_for())
+    return not_supported("reset");
+  Stream *on = nullptr;
+  if (const aclError code = find_stream(stream, &on)) return code;
+  return on->submit(ResetFlagTask{Ref<Event>(target)});
+}
+
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(status);
+  Event *target = nullptr;
+  if (const aclError code = find_event(event, &target)) return code;
+  if ((target->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("this query");
+  const Ref<RecordPoint> point = target->latest_point();
+  const bool complete = point ? point->is_complete() : target->kind == EventKind::kEx;
+  *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(status);
+  Event *target = nullptr;
+  if (const aclError code = check_old_query(event, &target)) return code;
+  const Ref<RecordPoint> point = target->latest_point();
+  *status = !point || point->is_complete() ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(status);
+  Event *target = nullptr;
+  if (const aclError code = check_old_query(event, &target)) return code;
+  *status = target->pending_waits.load() == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE
+                                              : ACL_EVENT_WAIT_STATUS_NOT_READY;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  ACL_ENTRY();
+  return synchronize(event, -1);
+}
+
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  ACL_ENTRY();
+  if (const aclError code = check_timeout(timeout)) return code;
+  return synchronize(event, timeout);
+}
+
+aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(ms);
+  Event *start = nullptr, *end = nullptr;
+  if (const aclError code = find_event(startEvent, &start)) return code;
+  if (const aclError code = find_event(endEvent, &end)) return code;
+  if (((start->flags | end->flags) & ACL_EVENT_EXTERNAL) != 0) return not_supported("elapsed time");
+  uint64_t from = 0, to = 0;
+  if (const aclError code = timestamp(start, &from)) return code;
+  if (const aclError code = timestamp(end, &to)) return code;
+  *ms = static_cast<float>((static_cast<double>(to) - static_cast<double>(from)) / 1e6);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(timestamp_us);
+  Event *target = nullptr;
+  if (const aclError code = find_event(event, &target)) return code;
+  if ((target->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("a timestamp");
+  uint64_t ns = 0;
+  if (const aclError code = timestamp(target, &ns)) return code;
+  *timestamp_us = ns / 1000;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(eventCount);
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  *eventCount = machine().config().max_events - context->device->events.live();
+  return ACL_SUCCESS;
+}

@@ -1,0 +1,152 @@
+// api_memory.cpp: allocating memory and asking about it.
+#include "sim/entry.hpp"
+#include "sim/faults.hpp"
+#include "sim/lookup.hpp"
+#include "sim/machine.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+constexpr uint64_t kSmallBlock = 1ull << 20;  ///< HUGE_FIRST takes small pages up to here
+constexpr uint64_t kDriverPadding = 32;
+
+uint64_t round_up_32(uint64_t size) { return (size + 31) / 32 * 32; }
+
+uint64_t page_of(aclrtMemMallocPolicy policy, uint64_t size) {
+  switch (policy) {
+    case ACL_MEM_MALLOC_HUGE_ONLY:
+    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+      return kHugePage;
+    case ACL_MEM_MALLOC_NORMAL_ONLY:
+    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+      return kSmallPage;
+    case ACL_MEM_MALLOC_HUGE1G_ONLY:
+    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+      return kGiantPage;
+    case ACL_MEM_MALLOC_HUGE_FIRST:
+    case ACL_MEM_MALLOC_HUGE_FIRST_P2P:
+      return size <= kSmallBlock ? kSmallPage : kHugePage;
+    default:
+      return size >= kHugePage ? kHugePage : kSmallPage;
+  }
+}
+
+aclError allocate(const char *function, void **pointer, size_t size, aclrtMemMallocPolicy policy,
+                  uint64_t padding) {
+  if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  const uint64_t page = page_of(policy, size);
+  if (page == kGiantPage) padding = 0;
+  const uint64_t padded = round_up_32(size) + padding;
+  Arena &memory = context->device->memory;
+  void *made = padded < size ? nullptr : memory.allocate(size, padded, page);
+  if (made == nullptr) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "%s: device %d has no room for %llu bytes: %llu of %llu are free", function,
+                machine().user_id(context->device), static_cast<unsigned long long>(size),
+                static_cast<unsigned long long>(memory.capacity() - memory.used_bytes()),
+                static_cast<unsigned long long>(memory.capacity()));
+  }
+  *pointer = made;
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+}  // namespace aiocann::sim
+
+using namespace aiocann::sim;
+
+aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(devPtr);
+  return allocate("aclrtMalloc", devPtr, size, policy, kDriverPadding);
+}
+
+aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(devPtr);
+  return allocate("aclrtMallocAlign32", devPtr, size, policy, 0);
+}
+
+aclError aclrtFree(void *devPtr) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(devPtr);
+  const Location where = machine().locate(devPtr);
+  if (where.device == nullptr) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not device memory", devPtr);
+  }
+  if (where.device->memory.free(devPtr)) return ACL_SUCCESS;
+  misuse("aclrtFree: %p is not the start of an allocated block: freed twice?", devPtr);
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of an allocated block",
+              devPtr);
+}
+
+aclError aclrtMallocHost(void **hostPtr, size_t size) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(hostPtr);
+  if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocHost: size is 0");
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  const uint64_t padded = round_up_32(size);
+  const uint64_t page = size <= kSmallBlock ? kSmallPage : kHugePage;
+  void *made = padded < size ? nullptr : machine().pinned().allocate(size, padded, page);
+  if (made == nullptr) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "aclrtMallocHost: no room for %llu bytes of pinned memory",
+                static_cast<unsigned long long>(size));
+  }
+  *hostPtr = made;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtFreeHost(void *hostPtr) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(hostPtr);
+  if (machine().pinned().contains(hostPtr) && machine().pinned().free(hostPtr)) return ACL_SUCCESS;
+  if (machine().pinned().contains(hostPtr)) misuse("aclrtFreeHost: %p: freed twice?", hostPtr);
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p is not the start of a pinned block",
+              hostPtr);
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(free);
+  REQUIRE_NOT_NULL(total);
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  const int number = static_cast<int>(attr);
+  if (number < 0 || number > ACL_MEM_P2P_HUGE1G) {
+    return fail(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "memory attribute %d does not exist", number);
+  }
+  // 0 to 11 name a kind of memory: DDR is 0, 2, 3, 6, 7; HBM the others. From 12 on whatever there is.
+  const bool asks_ddr = number <= 7 && (0xcd >> number & 1) != 0;
+  if (asks_ddr && !machine().config().soc->ddr_only) {
+    *free = *total = 0;  // this SoC has HBM alone
+    return ACL_SUCCESS;
+  }
+  const Arena &memory = context->device->memory;
+  *total = memory.capacity();
+  *free = memory.capacity() - memory.used_bytes();
+  return ACL_SUCCESS;
+}
+
+aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(ptr);
+  REQUIRE_NOT_NULL(attributes);
+  *attributes = aclrtPtrAttributes{};
+  const Location where = machine().locate(ptr);
+  uintptr_t begin = 0;
+  uint64_t size = 0, page = 0;
+  if (where.arena == nullptr || !where.arena->find_block(ptr, &begin, &size, &page)) {
+    attributes->location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+    return ACL_SUCCESS;
+  }
+  attributes->location.type =
+      where.device != nullptr ? ACL_MEM_LOCATION_TYPE_DEVICE : ACL_MEM_LOCATION_TYPE_HOST;
+  attributes->location.id =
+      where.device != nullptr ? static_cast<uint32_t>(machine().user_id(where.device)) : 0;
+  attributes->pageSize = static_cast<uint32_t>(page);
+  return ACL_SUCCESS;
+}

@@ -1,0 +1,297 @@
+// callback.cpp: delivery of host callbacks to the threads that run them.
+#include "sim/callback.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/entry.hpp"
+#include "sim/faults.hpp"
+#include "sim/lookup.hpp"
+#include "sim/stream.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+constexpr int kMaxSubscribers = 1024;
+
+struct Registry {
+  std::mutex mutex;
+  std::map<uint64_t, Subscriber *>
+      by_thread;  ///< entries stay; n_streams says whether one is in use
+};
+
+Registry &registry() {
+  static Registry *const leaked = new Registry();
+  return *leaked;
+}
+
+void run_callbacks(const std::vector<PendingCallback> &callbacks) {
+  for (const PendingCallback &callback : callbacks) {
+    callback.fn(callback.data);
+    count(g_counters.callbacks);
+    if (callback.blocked != nullptr) callback.blocked->resume_after_callback();
+  }
+}
+
+/// With the registry's lock held.
+void end_subscription(Stream *stream, Subscriber *subscriber) {
+  stream->subscriber.store(nullptr);
+  if (subscriber->n_streams.fetch_sub(1) != 1) return;
+  // Nobody can process these any more.
+  for (const PendingCallback &callback : subscriber->list.take_now()) {
+    misuse(
+        "the last stream of a callback thread was unsubscribed before its callbacks were "
+        "processed");
+    if (callback.blocked != nullptr) callback.blocked->resume_after_callback();
+  }
+  subscriber->list.interrupt();
+}
+
+}  // namespace
+
+void CallbackList::push(const PendingCallback &callback) {
+  {
+    std::lock_guard<SpinLock> guard(lock_);
+    list_.push_back(callback);
+    pending_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  word_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_seq_cst) != 0) futex_wake(word_);
+}
+
+void CallbackList::interrupt() {
+  word_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(word_);
+}
+
+std::vector<PendingCallback> CallbackList::take_now() {
+  std::vector<PendingCallback> taken;
+  std::lock_guard<SpinLock> guard(lock_);
+  taken.swap(list_);
+  pending_.fetch_sub(static_cast<uint32_t>(taken.size()));
+  return taken;
+}
+
+std::vector<PendingCallback> CallbackList::take(const Deadline &deadline) {
+  const uint32_t entered = word_.load(std::memory_order_seq_cst);
+  const auto has_some = [this] { return pending_.load(std::memory_order_seq_cst) != 0; };
+  if (!has_some() && !spin_for(kHostSpinNs, has_some)) {
+    sleeping_.fetch_add(1, std::memory_order_seq_cst);
+    while (!has_some() && word_.load(std::memory_order_seq_cst) == entered) {
+      if (!futex_wait(word_, entered, deadline)) break;
+    }
+    sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return take_now();
+}
+
+bool CallbackList::withdraw(const Stream *blocked) {
+  std::lock_guard<SpinLock> guard(lock_);
+  const auto found = std::find_if(list_.begin(), list_.end(), [blocked](const PendingCallback &c) {
+    return c.blocked == blocked;
+  });
+  if (found == list_.end()) return false;
+  list_.erase(found);
+  pending_.fetch_sub(1);
+  return true;
+}
+
+std::shared_ptr<HostFuncThread> HostFuncThread::start() {
+  auto self = std::make_shared<HostFuncThread>();
+  auto *owner = new std::shared_ptr<HostFuncThread>(self);
+  pthread_t thread;
+  const int rc = pthread_create(
+      &thread, nullptr,
+      [](void *argument) -> void * {
+        const std::unique_ptr<std::shared_ptr<HostFuncThread>> held(
+            static_cast<std::shared_ptr<HostFuncThread> *>(argument));
+        (*held)->work();
+        return nullptr;
+      },
+      owner);
+  if (rc != 0) {
+    delete owner;
+    return nullptr;
+  }
+  pthread_setname_np(thread, "aiocann-hostfn");
+  pthread_detach(thread);
+  return self;
+}
+
+void HostFuncThread::work() {
+  while (!stopping_.load()) run_callbacks(list_.take(Deadline::never()));
+}
+
+void HostFuncThread::stop() {
+  stopping_.store(true);
+  list_.interrupt();
+}
+
+bool post_callback(Stream *stream, const CallbackTask &callback, Stream *blocked) {
+  Subscriber *subscriber = stream->subscriber.load();
+  if (subscriber == nullptr) {
+    misuse("stream %d was unsubscribed before its callback ran: the callback is lost",
+           stream->id());
+    return false;
+  }
+  subscriber->list.push(PendingCallback{callback.fn, callback.data, blocked});
+  return true;
+}
+
+void post_host_func(Stream *stream, const HostFuncTask &host) {
+  std::shared_ptr<HostFuncThread> thread;
+  {
+    std::lock_guard<std::mutex> lock(stream->context()->mutex);
+    thread = stream->context()->host_funcs;
+  }
+  thread->post(PendingCallback{host.fn, host.data, stream});
+}
+
+void withdraw_callback(Stream *stream) {
+  if (Subscriber *subscriber = stream->subscriber.load()) {
+    if (subscriber->list.withdraw(stream)) {
+      stream->resume_after_callback();
+      return;
+    }
+  }
+  std::shared_ptr<HostFuncThread> thread;
+  {
+    std::lock_guard<std::mutex> lock(stream->context()->mutex);
+    thread = stream->context()->host_funcs;
+  }
+  if (thread != nullptr && thread->withdraw(stream)) stream->resume_after_callback();
+}
+
+void drop_subscription(Stream *stream) {
+  Registry &known = registry();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  Subscriber *subscriber = stream->subscriber.load();
+  if (subscriber == nullptr) return;
+  misuse("stream %d was destroyed while a thread was still subscribed to its callbacks",
+         stream->id());
+  end_subscription(stream, subscriber);
+}
+
+}  // namespace aiocann::sim
+
+using namespace aiocann::sim;
+
+aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
+  ACL_ENTRY();
+  Stream *target = nullptr;
+  if (const aclError code = find_stream(stream, &target)) return code;
+  Registry &known = registry();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  if (target->subscriber.load() != nullptr || target->has_host_func) {
+    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d already has a thread for its callbacks",
+                target->id());
+  }
+  Subscriber *&subscriber = known.by_thread[threadId];
+  if (subscriber == nullptr) subscriber = new Subscriber();
+  if (subscriber->n_streams.load() == 0) {
+    const auto in_use =
+        std::count_if(known.by_thread.begin(), known.by_thread.end(), [](const auto &entry) {
+          return entry.second != nullptr && entry.second->n_streams.load() > 0;
+        });
+    if (in_use >= kMaxSubscribers) {
+      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads are subscribed already",
+                  kMaxSubscribers);
+    }
+    subscriber->device = target->device();
+  } else if (subscriber->device != target->device()) {
+    return fail(
+        ACL_ERROR_RT_THREAD_SUBSCRIBE,
+        "thread %llu is subscribed to streams of another device: one thread serves one device",
+        static_cast<unsigned long long>(threadId));
+  }
+  subscriber->n_streams.fetch_add(1);
+  target->subscriber.store(subscriber);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
+  ACL_ENTRY();
+  Stream *target = nullptr;
+  if (const aclError code = find_stream(stream, &target)) return code;
+  Registry &known = registry();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  Subscriber *subscriber = target->subscriber.load();
+  if (subscriber == nullptr) {
+    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d has no subscribed thread", target->id());
+  }
+  const auto entry = known.by_thread.find(threadId);
+  if (entry == known.by_thread.end() || entry->second != subscriber) {
+    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %llu is not the one subscribed to stream %d",
+                static_cast<unsigned long long>(threadId), target->id());
+  }
+  end_subscription(target, subscriber);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
+                             aclrtStream stream) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(fn);
+  if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
+    return fail(ACL_ERROR_INVALID_PARAM, "block type %d is neither 0 (no block) nor 1 (block)",
+                static_cast<int>(blockType));
+  }
+  Stream *target = nullptr;
+  if (const aclError code = find_stream(stream, &target)) return code;
+  if (target->subscriber.load() == nullptr) {
+    return fail(ACL_ERROR_RT_STREAM_NO_CB_REG,
+                "no thread is subscribed to the callbacks of stream %d", target->id());
+  }
+  return target->submit(CallbackTask{fn, userData, blockType == ACL_CALLBACK_BLOCK});
+}
+
+aclError aclrtProcessReport(int32_t timeout) {
+  ACL_ENTRY();
+  if (timeout < -1 || timeout == 0) {
+    return fail(ACL_ERROR_INVALID_PARAM, "timeout %d: expected -1 or more than 0 milliseconds",
+                timeout);
+  }
+  Subscriber *subscriber = nullptr;
+  {
+    Registry &known = registry();
+    std::lock_guard<std::mutex> lock(known.mutex);
+    const auto entry = known.by_thread.find(static_cast<uint64_t>(pthread_self()));
+    if (entry != known.by_thread.end() && entry->second->n_streams.load() > 0)
+      subscriber = entry->second;
+  }
+  if (subscriber == nullptr) {
+    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread is not subscribed to any stream");
+  }
+  const Deadline deadline = Deadline::after_ms(timeout);
+  while (true) {
+    const std::vector<PendingCallback> callbacks = subscriber->list.take(deadline);
+    if (!callbacks.empty()) {
+      run_callbacks(callbacks);
+      return ACL_SUCCESS;
+    }
+    if (subscriber->n_streams.load() == 0) {
+      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread was unsubscribed while it waited");
+    }
+    if (deadline.has_passed())
+      return fail(ACL_ERROR_RT_REPORT_TIMEOUT, "no callback within %d ms", timeout);
+  }
+}
+
+aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(fn);
+  Stream *target = nullptr;
+  if (const aclError code = find_stream(stream, &target)) return code;
+  Context *context = target->context();
+  {
+    std::lock_guard<std::mutex> lock(context->mutex);
+    if (context->host_funcs == nullptr) context->host_funcs = HostFuncThread::start();
+    if (context->host_funcs == nullptr) {
+      return fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "cannot start the host-function thread");
+    }
+  }
+  target->has_host_func = true;
+  return target->submit(HostFuncTask{fn, args});
+}

@@ -1,0 +1,158 @@
+// control.cpp: aiocann_sim_*, the controls of tests and of the Python package.
+#include <string.h>
+
+#include <string>
+
+#include "sim/aiocann_sim.h"
+#include "sim/error.hpp"
+#include "sim/faults.hpp"
+#include "sim/lifecycle.hpp"
+#include "sim/lookup.hpp"
+#include "sim/machine.hpp"
+#include "sim/pool.hpp"
+#include "sim/stream.hpp"
+#include "sim/thread_state.hpp"
+
+namespace aiocann::sim {
+
+void set_misuse_hook(aiocann_sim_misuse_hook hook);
+
+namespace {
+
+/// Keeps the text of a failed control call for aiocann_sim_last_error, apart from the program's own errors.
+thread_local std::string t_last_error;
+
+int32_t note(aclError code) {
+  ThreadState &thread = thread_state();
+  if (code != ACL_SUCCESS && !thread.messages.empty()) {
+    t_last_error = thread.messages.back();
+    thread.messages.pop_back();
+  }
+  return code;
+}
+
+uint64_t live_of(uint64_t (*amount)(const Device &)) {
+  uint64_t total = 0;
+  for (int d = 0; d < kMaxDevices; ++d) total += amount(*machine().by_index(d));
+  return total;
+}
+
+struct NamedCounter {
+  const char *name;
+  uint64_t (*read)();
+};
+
+#define PLAIN(field) {#field, [] { return g_counters.field.load(); }}
+constexpr NamedCounter kCounters[] = {
+    PLAIN(tasks),
+    PLAIN(kernels),
+    PLAIN(copies),
+    PLAIN(memsets),
+    PLAIN(callbacks),
+    PLAIN(faults),
+    PLAIN(exceptions),
+    PLAIN(misuse),
+    PLAIN(bytes_h2d),
+    PLAIN(bytes_d2h),
+    PLAIN(bytes_d2d),
+    PLAIN(bytes_peer),
+    {"live_allocations",
+     [] { return live_of([](const Device &d) { return d.memory.live_blocks(); }); }},
+    {"live_bytes", [] { return live_of([](const Device &d) { return d.memory.used_bytes(); }); }},
+    {"live_streams",
+     [] { return live_of([](const Device &d) -> uint64_t { return d.streams.live(); }); }},
+    {"live_events",
+     [] { return live_of([](const Device &d) -> uint64_t { return d.events.live(); }); }},
+    {"live_contexts", []() -> uint64_t { return machine().contexts().live(); }},
+    {"live_pinned", [] { return machine().pinned().live_blocks(); }},
+    {"pinned_bytes", [] { return machine().pinned().used_bytes(); }},
+    {"armed_faults", []() -> uint64_t { return g_armed_faults.load(); }},
+    {"threads", []() -> uint64_t { return static_cast<uint64_t>(Pool::instance().threads()); }},
+};
+#undef PLAIN
+
+aclError find_gate(int32_t device_id, int32_t stream_id, Device **device, Stream **stream) {
+  if (const aclError code = find_device(device_id, device)) return code;
+  *stream = nullptr;
+  if (stream_id < 0) return ACL_SUCCESS;
+  if (static_cast<uint32_t>(stream_id) < (*device)->streams.used()) {
+    *stream = (*device)->streams.at(static_cast<uint32_t>(stream_id));
+    if ((*stream)->alive.load()) return ACL_SUCCESS;
+  }
+  return fail(ACL_ERROR_INVALID_PARAM, "device %d has no stream %d", device_id, stream_id);
+}
+
+}  // namespace
+}  // namespace aiocann::sim
+
+using namespace aiocann::sim;
+
+int32_t aiocann_sim_configure(const char *key, const char *value) {
+  return note(machine().configure(key, value));
+}
+
+const char *aiocann_sim_setting(const char *key) {
+  static thread_local std::string shown;
+  if (key == nullptr || !is_setting(key)) return nullptr;
+  if (const aclError code = machine().prepare()) {
+    note(code);
+    return nullptr;
+  }
+  shown = machine().setting(key);
+  return shown.c_str();
+}
+
+const char *aiocann_sim_last_error() { return t_last_error.c_str(); }
+
+int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t code) {
+  if (kind == nullptr || target == nullptr) {
+    return note(fail(ACL_ERROR_INVALID_PARAM, "kind and target of a fault must not be NULL"));
+  }
+  if (strcmp(kind, "call") == 0) {
+    if (code == 0)
+      return note(fail(ACL_ERROR_INVALID_PARAM, "a failing call needs a code other than 0"));
+    arm_fault(FaultKind::kCall, target, nth, code);
+  } else if (strcmp(kind, "kernel") == 0) {
+    arm_fault(FaultKind::kKernel, target, nth, code != 0 ? code : ACL_ERROR_RT_AICORE_EXCEPTION);
+  } else if (strcmp(kind, "copy") == 0) {
+    arm_fault(FaultKind::kCopy, target, nth, code != 0 ? code : ACL_ERROR_RT_DEVICE_MEM_ERROR);
+  } else {
+    return note(fail(ACL_ERROR_INVALID_PARAM,
+                     "fault kind '%s' is not known: expected call, kernel or copy", kind));
+  }
+  return 0;
+}
+
+void aiocann_sim_clear_faults() { clear_faults(); }
+
+int32_t aiocann_sim_hold(int32_t device, int32_t stream_id) {
+  Device *target = nullptr;
+  Stream *stream = nullptr;
+  if (const aclError code = find_gate(device, stream_id, &target, &stream)) return note(code);
+  hold(target, stream);
+  return 0;
+}
+
+int32_t aiocann_sim_release(int32_t device, int32_t stream_id) {
+  Device *target = nullptr;
+  Stream *stream = nullptr;
+  if (const aclError code = find_gate(device, stream_id, &target, &stream)) return note(code);
+  release(target, stream);
+  return 0;
+}
+
+uint64_t aiocann_sim_counter(const char *name) {
+  for (const NamedCounter &counter : kCounters) {
+    if (name != nullptr && strcmp(name, counter.name) == 0) return counter.read();
+  }
+  return UINT64_MAX;
+}
+
+const char *aiocann_sim_counter_name(int32_t index) {
+  constexpr int32_t n = sizeof kCounters / sizeof kCounters[0];
+  return index >= 0 && index < n ? kCounters[index].name : nullptr;
+}
+
+const char *aiocann_sim_last_misuse() { return last_misuse(); }
+
+void aiocann_sim_set_misuse_hook(aiocann_sim_misuse_hook hook) { set_misuse_hook(hook); }

@@ -1,0 +1,14 @@
+// copy.hpp: moving and filling bytes, large amounts with the help of idle workers.
+#pragma once
+#include <cstdint>
+
+namespace aiocann::sim {
+
+void copy_bytes(void *dst, const void *src, uint64_t bytes);
+void copy_rows(void *dst, uint64_t dst_pitch, const void *src, uint64_t src_pitch, uint64_t width,
+               uint64_t height);
+void fill_bytes(void *dst, uint8_t value, uint64_t bytes);
+/// Adds to the counter of the copy's direction.
+void count_copy(const void *dst, const void *src, uint64_t bytes);
+
+}  // namespace aiocann::sim

@@ -1,0 +1,222 @@
+// device.cpp: opening and closing devices, contexts and streams; the gate that tests hold.
+#include "sim/device.hpp"
+
+#include <algorithm>
+
+#include "sim/callback.hpp"
+#include "sim/error.hpp"
+#include "sim/faults.hpp"
+#include "sim/lifecycle.hpp"
+#include "sim/lookup.hpp"
+#include "sim/machine.hpp"
+#include "sim/stream.hpp"
+#include "sim/thread_state.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+/// Everything that belongs to a device goes with its last context.
+void clear_device(Device *device) {
+  for (uint32_t i = 0; i < device->events.used(); ++i) {
+    Event *event = device->events.at(i);
+    if (event->alive.exchange(false)) event->release();
+  }
+  device->memory.free_all();
+  device->peers_enabled.store(0);
+}
+
+}  // namespace
+
+Context *current_context() {
+  const ThreadState &thread = thread_state();
+  if (thread.explicit_context != nullptr) {
+    return thread.explicit_context->alive.load(std::memory_order_acquire) ? thread.explicit_context
+                                                                          : nullptr;
+  }
+  if (thread.primary_device < 0) return nullptr;
+  return machine().by_index(thread.primary_device)->primary.load(std::memory_order_acquire);
+}
+
+aclError require_context(Context **context) {
+  if (Pool::instance().is_forked()) {
+    return fail(ACL_ERROR_RT_INTERNAL_ERROR,
+                "this process was forked from one that used the simulator: no device works here");
+  }
+  *context = current_context();
+  if (*context != nullptr) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_CONTEXT_NULL,
+              "this thread has no current context: call aclrtSetDevice first");
+}
+
+aclError find_stream(aclrtStream handle, Stream **stream) {
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  if (handle == nullptr) {
+    *stream = context->default_stream;
+    return ACL_SUCCESS;
+  }
+  Stream *found = context->device->streams.find(handle);
+  if (found != nullptr && found->alive.load(std::memory_order_acquire) &&
+      found->context() == context) {
+    *stream = found;
+    return ACL_SUCCESS;
+  }
+  if (found != nullptr && !found->alive.load())
+    misuse("stream %d is used after it was destroyed", found->id());
+  return fail(ACL_ERROR_RT_STREAM_CONTEXT,
+              "the stream was not created in the current context, or was destroyed");
+}
+
+aclError find_event(aclrtEvent handle, Event **event) {
+  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the event is NULL");
+  for (int d = 0; d < machine().device_count(); ++d) {
+    Event *found = machine().by_index(d)->events.find(handle);
+    if (found == nullptr) continue;
+    if (found->alive.load(std::memory_order_acquire)) {
+      *event = found;
+      return ACL_SUCCESS;
+    }
+    misuse("an event is used after it was destroyed");
+    break;
+  }
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "the event does not exist (any more)");
+}
+
+aclError find_device(int32_t id, Device **device) {
+  if (const aclError code = machine().prepare()) return code;
+  *device = machine().by_user_id(id);
+  if (*device != nullptr) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d does not exist: %d visible", id,
+              machine().visible_count());
+}
+
+aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stream **stream) {
+  Device *device = context->device;
+  Stream *made = device->streams.acquire(machine().config().max_streams);
+  if (made == nullptr) {
+    return fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "device %d has no more streams: %u are in use",
+                machine().user_id(device), device->streams.live());
+  }
+  made->open(device, context, priority, flags);
+  std::lock_guard<std::mutex> lock(context->mutex);
+  context->streams.push_back(made);
+  *stream = made;
+  return ACL_SUCCESS;
+}
+
+void destroy_stream(Stream *stream) {
+  Context *context = stream->context();
+  stream->alive.store(false, std::memory_order_release);
+  drop_subscription(stream);
+  stream->close();
+  {
+    std::lock_guard<std::mutex> lock(context->mutex);
+    auto &streams = context->streams;
+    streams.erase(std::remove(streams.begin(), streams.end(), stream), streams.end());
+  }
+  stream->device()->streams.release(stream);
+}
+
+aclError open_context(Device *device, bool is_primary, Context **context) {
+  if (const aclError code = machine().opened()) return code;
+  Context *made = machine().contexts().acquire(UINT32_MAX);
+  if (made == nullptr) {
+    machine().closed();
+    return fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "no more contexts");
+  }
+  made->device = device;
+  made->is_primary = is_primary;
+  made->stop_on_failure.store(false);
+  made->stop_error.store(0);
+  device->n_contexts.fetch_add(1);
+  if (const aclError code = create_stream(made, 0, 0, &made->default_stream)) {
+    device->n_contexts.fetch_sub(1);
+    machine().contexts().release(made);
+    machine().closed();
+    return code;
+  }
+  made->alive.store(true, std::memory_order_release);
+  *context = made;
+  return ACL_SUCCESS;
+}
+
+void close_context(Context *context, bool force) {
+  Device *device = context->device;
+  std::vector<Stream *> streams;
+  {
+    std::lock_guard<std::mutex> lock(context->mutex);
+    streams = context->streams;
+  }
+  for (Stream *stream : streams) {
+    if (force)
+      stream->discard(ACL_ERROR_RT_STREAM_ABORT);
+    else
+      stream->wait_for_all(Deadline::never());
+  }
+  context->alive.store(false, std::memory_order_release);
+  for (Stream *stream : streams) destroy_stream(stream);
+  std::shared_ptr<HostFuncThread> host_funcs;
+  {
+    std::lock_guard<std::mutex> lock(context->mutex);
+    host_funcs.swap(context->host_funcs);
+  }
+  if (host_funcs != nullptr) host_funcs->stop();
+  context->default_stream = nullptr;
+  if (device->n_contexts.fetch_sub(1) == 1) clear_device(device);
+  machine().contexts().release(context);
+  machine().closed();
+}
+
+void Context::stop(aclError code) {
+  aclError none = 0;
+  if (!stop_error.compare_exchange_strong(none, code)) return;
+  std::vector<Stream *> all;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    all = streams;
+  }
+  for (Stream *stream : all) stream->kick();
+}
+
+void hold(Device *device, Stream *stream) {
+  std::lock_guard<std::mutex> lock(device->held_mutex);
+  (stream != nullptr ? stream->held : device->held).store(true);
+}
+
+void release(Device *device, Stream *stream) {
+  Stream *freed = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(device->held_mutex);
+    (stream != nullptr ? stream->held : device->held).store(false);
+    Stream **link = &device->held_streams;
+    while (*link != nullptr) {
+      Stream *candidate = *link;
+      if (device->held.load() || candidate->held.load()) {
+        link = &candidate->next_ready;
+        continue;
+      }
+      *link = candidate->next_ready;
+      candidate->next_ready = freed;
+      freed = candidate;
+    }
+  }
+  // In the order in which they came: the list is a stack, and was turned over once more just now.
+  while (freed != nullptr) {
+    Stream *next = freed->next_ready;
+    Pool::instance().schedule(freed);
+    freed = next;
+  }
+}
+
+void release_held(Device *device, Stream *stream) {
+  {
+    std::lock_guard<std::mutex> lock(device->held_mutex);
+    Stream **link = &device->held_streams;
+    while (*link != nullptr && *link != stream) link = &(*link)->next_ready;
+    if (*link == nullptr) return;
+    *link = stream->next_ready;
+  }
+  Pool::instance().schedule(stream);
+}
+
+}  // namespace aiocann::sim

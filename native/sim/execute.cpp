@@ -1,0 +1,208 @@
+// execute.cpp: what each kind of task does when its stream gets to it. Thread: a worker.
+#include <string.h>
+
+#include "sim/callback.hpp"
+#include "sim/copy.hpp"
+#include "sim/event.hpp"
+#include "sim/faults.hpp"
+#include "sim/machine.hpp"
+#include "sim/stream.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+/// The memory was live when the copy was enqueued and is not any more: the engine's own fault code.
+constexpr aclError kCopyFault = ACL_ERROR_RT_DEVICE_MEM_ERROR;
+constexpr aclError kKernelFault = ACL_ERROR_RT_AICORE_EXCEPTION;
+
+bool may_reach(const Device *from, const Device *to) {
+  return from == to || (from->peers_enabled.load(std::memory_order_acquire) >> to->index & 1) != 0;
+}
+
+/// Can the engine of `device` use these bytes now? Pageable memory is not the engine's business.
+bool is_usable(const Device *device, const void *begin, uint64_t bytes, const char *user) {
+  if (bytes == 0) return true;
+  const Location where = machine().locate(begin);
+  if (where.arena == nullptr) return false;
+  if (where.device != nullptr && !may_reach(device, where.device)) return false;
+  switch (where.arena->check(begin, bytes)) {
+    case Arena::Check::kInside:
+      return true;
+    case Arena::Check::kPadding:
+      misuse("%s reaches beyond the size that its memory was allocated with (%p, %llu bytes)", user,
+             begin, static_cast<unsigned long long>(bytes));
+      return true;
+    default:
+      misuse(
+          "%s uses memory that is not allocated (%p, %llu bytes): freed too early, or out of "
+          "bounds",
+          user, begin, static_cast<unsigned long long>(bytes));
+      return false;
+  }
+}
+
+}  // namespace
+
+Stream::Outcome Stream::execute(Task &task) {
+  count(g_counters.tasks);
+  struct Visitor {
+    Stream *stream;
+    const Task &task;
+    Outcome operator()(const CopyTask &copy) { return stream->execute_copy(task, copy); }
+    Outcome operator()(const Copy2dTask &copy) { return stream->execute_copy2d(task, copy); }
+    Outcome operator()(const BufferCopyTask &copy) {
+      return stream->execute_buffer_copy(task, copy);
+    }
+    Outcome operator()(const MemsetTask &fill) { return stream->execute_memset(task, fill); }
+    Outcome operator()(const RecordTask &record) { return stream->execute_record(record); }
+    Outcome operator()(const WaitPointTask &wait) {
+      if (!wait.point->gate.enter(stream)) return Outcome::kBlocked;
+      wait.event->pending_waits.fetch_sub(1);
+      return Outcome::kDone;
+    }
+    Outcome operator()(const WaitFlagTask &wait) {
+      if (!wait.event->flag.enter(stream)) return Outcome::kBlocked;
+      wait.event->pending_waits.fetch_sub(1);
+      return Outcome::kDone;
+    }
+    Outcome operator()(const ResetFlagTask &reset) {
+      reset.event->flag.close();
+      return Outcome::kDone;
+    }
+    Outcome operator()(const CallbackTask &callback) { return stream->execute_callback(callback); }
+    Outcome operator()(const HostFuncTask &host) { return stream->execute_host_func(host); }
+    Outcome operator()(const KernelTask &kernel) { return stream->execute_kernel(task, kernel); }
+  };
+  return std::visit(Visitor{this, task}, task.payload);
+}
+
+void Stream::discard_task(Task &task) {
+  aclError code = discard_code_.load();
+  if (const aclError stopped = context_->stop_error.load()) code = stopped;
+  if (auto *record = std::get_if<RecordTask>(&task.payload)) record->point->abort(code);
+  if (auto *wait = std::get_if<WaitPointTask>(&task.payload))
+    wait->event->pending_waits.fetch_sub(1);
+  if (auto *wait = std::get_if<WaitFlagTask>(&task.payload))
+    wait->event->pending_waits.fetch_sub(1);
+  callback_phase_.store(Phase::kFresh);
+}
+
+void Stream::fail_task(const Task &task, aclError code) {
+  count(g_counters.faults);
+  error_.store(code);
+  // Before the next task of the stream, and before a synchronisation can return.
+  report_exception(task.id, id(), task.tid, machine().user_id(device_), code);
+  if (context_->stop_on_failure.load()) context_->stop(code);
+}
+
+Stream::Outcome Stream::execute_copy(const Task &task, const CopyTask &copy) {
+  aclError code = faults_armed() ? injected_fault(FaultKind::kCopy, "memcpy") : 0;
+  if (code == 0 && !(is_usable(device_, copy.dst, copy.bytes, "a copy") &&
+                     is_usable(device_, copy.src, copy.bytes, "a copy"))) {
+    code = kCopyFault;
+  }
+  if (code != 0) {
+    fail_task(task, code);
+    return Outcome::kDone;
+  }
+  copy_bytes(copy.dst, copy.src, copy.bytes);
+  count_copy(copy.dst, copy.src, copy.bytes);
+  return Outcome::kDone;
+}
+
+Stream::Outcome Stream::execute_copy2d(const Task &task, const Copy2dTask &copy) {
+  aclError code = faults_armed() ? injected_fault(FaultKind::kCopy, "memcpy") : 0;
+  const uint64_t dst_bytes = copy.dst_pitch * (copy.height - 1) + copy.width;
+  const uint64_t src_bytes = copy.src_pitch * (copy.height - 1) + copy.width;
+  if (code == 0 && !(is_usable(device_, copy.dst, dst_bytes, "a 2-D copy") &&
+                     is_usable(device_, copy.src, src_bytes, "a 2-D copy"))) {
+    code = kCopyFault;
+  }
+  if (code != 0) {
+    fail_task(task, code);
+    return Outcome::kDone;
+  }
+  copy_rows(copy.dst, copy.dst_pitch, copy.src, copy.src_pitch, copy.width, copy.height);
+  count_copy(copy.dst, copy.src, copy.width * copy.height);
+  return Outcome::kDone;
+}
+
+Stream::Outcome Stream::execute_buffer_copy(const Task &task, const BufferCopyTask &copy) {
+  aclError code = faults_armed() ? injected_fault(FaultKind::kCopy, "memcpy") : 0;
+  if (code == 0 && !is_usable(device_, copy.dst, copy.n_bytes, "a copy")) code = kCopyFault;
+  if (code != 0) {
+    fail_task(task, code);
+    return Outcome::kDone;
+  }
+  copy_bytes(copy.dst, copy.bytes.get(), copy.n_bytes);
+  count_copy(copy.dst, copy.bytes.get(), copy.n_bytes);
+  return Outcome::kDone;
+}
+
+Stream::Outcome Stream::execute_memset(const Task &task, const MemsetTask &fill) {
+  aclError code = faults_armed() ? injected_fault(FaultKind::kCopy, "memset") : 0;
+  if (code == 0 && !is_usable(device_, fill.dst, fill.bytes, "a memset")) code = kCopyFault;
+  if (code != 0) {
+    fail_task(task, code);
+    return Outcome::kDone;
+  }
+  fill_bytes(fill.dst, fill.value, fill.bytes);
+  count(g_counters.memsets);
+  return Outcome::kDone;
+}
+
+Stream::Outcome Stream::execute_record(const RecordTask &record) {
+  record.event->flag.open();
+  record.point->complete();
+  return Outcome::kDone;
+}
+
+Stream::Outcome Stream::execute_callback(const CallbackTask &callback) {
+  if (callback_phase_.load(std::memory_order_acquire) == Phase::kReturned) {
+    callback_phase_.store(Phase::kFresh);
+    return Outcome::kDone;
+  }
+  if (!callback.block) {
+    post_callback(this, callback, nullptr);
+    return Outcome::kDone;
+  }
+  // Both before the callback can run: its thread resumes the stream, perhaps before this function returns.
+  callback_phase_.store(Phase::kWaiting);
+  state_.store(kBlocked, std::memory_order_seq_cst);
+  if (post_callback(this, callback, this)) return Outcome::kBlocked;
+  state_.store(kRunning, std::memory_order_seq_cst);
+  callback_phase_.store(Phase::kFresh);
+  return Outcome::kDone;
+}
+
+Stream::Outcome Stream::execute_host_func(const HostFuncTask &host) {
+  if (callback_phase_.load(std::memory_order_acquire) == Phase::kReturned) {
+    callback_phase_.store(Phase::kFresh);
+    return Outcome::kDone;
+  }
+  callback_phase_.store(Phase::kWaiting);
+  state_.store(kBlocked, std::memory_order_seq_cst);
+  post_host_func(this, host);
+  return Outcome::kBlocked;
+}
+
+Stream::Outcome Stream::execute_kernel(const Task &task, const KernelTask &kernel) {
+  int code = 0;
+  if (faults_armed()) code = injected_fault(FaultKind::kKernel, kernel.name);
+  for (const Operand &operand : kernel.operands) {
+    if (code != 0) break;
+    const bool on_device = machine().locate(operand.begin).kind == Location::kDevice;
+    const bool usable = (operand.bytes == 0 || on_device) &&
+                        is_usable(device_, operand.begin, operand.bytes, kernel.name);
+    if (!usable) code = kKernelFault;
+  }
+  if (code == 0) {
+    PoolContext context;
+    code = kernel.fn(context, kernel.args.get());
+    count(g_counters.kernels);
+  }
+  if (code != 0) fail_task(task, code);
+  return Outcome::kDone;
+}
+
+}  // namespace aiocann::sim

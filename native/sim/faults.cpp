@@ -1,0 +1,107 @@
+// faults.cpp: the list of armed faults, and the misuse channel.
+#include "sim/faults.hpp"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sim/aiocann_sim.h"
+
+namespace aiocann::sim {
+namespace {
+
+struct Rule {
+  FaultKind kind;
+  std::string target;
+  uint64_t remaining;  ///< occurrences until it fires; 0: fires every time
+  int code;
+};
+
+struct FaultState {
+  std::mutex mutex;
+  std::vector<Rule> rules;
+  std::string last_misuse;
+  aiocann_sim_misuse_hook hook = nullptr;
+};
+
+// Leaked: workers may still be running when static destructors do.
+FaultState &state() {
+  static FaultState *const leaked = new FaultState();
+  return *leaked;
+}
+
+}  // namespace
+
+std::atomic<uint32_t> g_armed_faults{0};
+Counters g_counters;
+
+int injected_fault(FaultKind kind, const char *name) {
+  FaultState &faults = state();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  for (size_t i = 0; i < faults.rules.size(); ++i) {
+    Rule &rule = faults.rules[i];
+    if (rule.kind != kind || (rule.target != "*" && rule.target != name)) continue;
+    if (rule.remaining == 0) return rule.code;
+    if (--rule.remaining > 0) continue;
+    const int code = rule.code;
+    faults.rules.erase(faults.rules.begin() + static_cast<std::ptrdiff_t>(i));
+    g_armed_faults.store(static_cast<uint32_t>(faults.rules.size()), std::memory_order_relaxed);
+    return code;
+  }
+  return 0;
+}
+
+int injected_call_fault(const char *function) { return injected_fault(FaultKind::kCall, function); }
+
+void arm_fault(FaultKind kind, const char *target, uint64_t nth, int code) {
+  FaultState &faults = state();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  faults.rules.push_back(Rule{kind, target, nth, code});
+  g_armed_faults.store(static_cast<uint32_t>(faults.rules.size()), std::memory_order_relaxed);
+}
+
+void clear_faults() {
+  FaultState &faults = state();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  faults.rules.clear();
+  g_armed_faults.store(0, std::memory_order_relaxed);
+}
+
+void misuse(const char *format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  count(g_counters.misuse);
+  FaultState &faults = state();
+  aiocann_sim_misuse_hook hook;
+  {
+    std::lock_guard<std::mutex> lock(faults.mutex);
+    faults.last_misuse = text;
+    hook = faults.hook;
+  }
+  static const bool log = getenv("AIOCANN_SIM_LOG") != nullptr;
+  if (log) fprintf(stderr, "aiocann simulator: misuse: %s\n", text);
+  if (hook != nullptr) hook(text);
+}
+
+const char *last_misuse() {
+  static thread_local std::string shown;
+  FaultState &faults = state();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  shown = faults.last_misuse;
+  return shown.c_str();
+}
+
+void set_misuse_hook(aiocann_sim_misuse_hook hook) {
+  FaultState &faults = state();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  faults.hook = hook;
+}
+
+}  // namespace aiocann::sim

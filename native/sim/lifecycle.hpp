@@ -1,0 +1,25 @@
+// lifecycle.hpp: making and unmaking contexts and streams, and holding a device's engine.
+#pragma once
+#include <cstdint>
+
+#include "acl_abi.h"
+
+namespace aiocann::sim {
+
+struct Context;
+struct Device;
+class Stream;
+
+aclError open_context(Device *device, bool is_primary, Context **context);
+/// Waits for its work, or drops it (force). The last context of a device takes its memory and events with it.
+void close_context(Context *context, bool force);
+
+aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stream **stream);
+/// Its work must be done or dropped.
+void destroy_stream(Stream *stream);
+
+/// stream nullptr: the whole device.
+void hold(Device *device, Stream *stream);
+void release(Device *device, Stream *stream);
+
+}  // namespace aiocann::sim

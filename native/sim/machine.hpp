@@ -1,0 +1,75 @@
+// machine.hpp: the one simulated machine of the process.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "acl_abi.h"
+#include "sim/arena.hpp"
+#include "sim/config.hpp"
+#include "sim/device.hpp"
+#include "sim/slots.hpp"
+
+namespace aiocann::sim {
+
+/// Where a pointer points.
+struct Location {
+  enum Kind : uint8_t { kPageable, kPinned, kDevice };
+  Kind kind = kPageable;
+  Device *device = nullptr;
+  const Arena *arena = nullptr;  ///< nullptr: ordinary memory of the process
+};
+
+/// Built from settings when first needed and rebuilt when they change while no device is open. Leaked on purpose:
+/// workers and other threads may outlive static destructors.
+class Machine {
+ public:
+  static Machine &instance();
+
+  /// Makes sure that the machine is what the settings say. ACL_ERROR_INVALID_PARAM (with text) for bad settings.
+  aclError prepare();
+  /// See aiocann_sim_configure.
+  aclError configure(const char *key, const char *value);
+  std::string setting(const std::string &key);
+
+  const Config &config() const { return config_; }
+  /// Devices that the program may see, by user id.
+  int visible_count() const { return static_cast<int>(visible_.size()); }
+  /// nullptr: out of range.
+  Device *by_user_id(int id) const;
+  Device *by_index(int index) const { return devices_[index].get(); }
+  int device_count() const { return config_.devices; }
+  /// -1: hidden by ASCEND_RT_VISIBLE_DEVICES.
+  int user_id(const Device *device) const;
+
+  Location locate(const void *pointer) const;
+  Arena &pinned() { return pinned_; }
+  SlotTable<Context> &contexts() { return contexts_; }
+
+  /// Opens and closes are counted, so that settings change only between them.
+  aclError opened();
+  void closed() { open_contexts_.fetch_sub(1); }
+  bool any_open() const { return open_contexts_.load() != 0; }
+
+ private:
+  Machine();
+  aclError prepare_locked();
+
+  std::mutex mutex_;  ///< guards building; what is built is read without it while a device is open
+  std::atomic<int> open_contexts_{0};
+  Settings configured_;
+  Settings built_from_;
+  std::string built_visible_;
+  bool is_built_ = false;
+  Config config_;
+  std::vector<int> visible_;
+  std::unique_ptr<Device> devices_[kMaxDevices];
+  Arena pinned_{-1};
+  SlotTable<Context> contexts_{65536};
+};
+
+inline Machine &machine() { return Machine::instance(); }
+
+}  // namespace aiocann::sim

@@ -1,0 +1,129 @@
+// queue.hpp: the tasks of a stream, as data, and the queue that holds them.
+//
+// A task is what it does and to what: nothing in it depends on when it runs or has run, so a captured list can be
+// replayed by copying. One consumer (whichever worker runs the stream), producers one at a time (the stream's lock).
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "acl_abi.h"
+#include "sim/event.hpp"
+#include "sim/ref.hpp"
+#include "sim/task.hpp"
+
+namespace aiocann::sim {
+
+struct CopyTask {
+  void *dst;
+  const void *src;
+  uint64_t bytes;
+};
+
+/// Rows of `width` bytes. `kind` counts like a plain copy.
+struct Copy2dTask {
+  void *dst;
+  const void *src;
+  uint64_t dst_pitch, src_pitch, width, height;
+};
+
+/// The host bytes were taken when the call was made (HOST_TO_BUF_TO_DEVICE).
+struct BufferCopyTask {
+  void *dst;
+  std::shared_ptr<const uint8_t[]> bytes;
+  uint64_t n_bytes;
+};
+
+struct MemsetTask {
+  void *dst;
+  uint64_t bytes;
+  uint8_t value;
+};
+
+/// Completes `point` (snapshot events) and raises the flag of `event` (flag events).
+struct RecordTask {
+  Ref<Event> event;
+  Ref<RecordPoint> point;
+};
+
+/// Waits for one recording: later recordings of the same event do not matter.
+struct WaitPointTask {
+  Ref<Event> event;
+  Ref<RecordPoint> point;
+};
+
+/// Waits until the flag of `event` is up.
+struct WaitFlagTask {
+  Ref<Event> event;
+};
+
+struct ResetFlagTask {
+  Ref<Event> event;
+};
+
+/// To the thread that is subscribed to the stream when the task runs.
+struct CallbackTask {
+  aclrtCallback fn;
+  void *data;
+  bool block;
+};
+
+/// To the host-function thread of the stream's context; always blocking.
+struct HostFuncTask {
+  aclrtHostFunc fn;
+  void *data;
+};
+
+using Payload =
+    std::variant<CopyTask, Copy2dTask, BufferCopyTask, MemsetTask, RecordTask, WaitPointTask,
+                 WaitFlagTask, ResetFlagTask, CallbackTask, HostFuncTask, KernelTask>;
+
+struct Task {
+  uint32_t id;   ///< increasing on its stream
+  uint32_t tid;  ///< of the thread that submitted it; exception callbacks name it
+  Payload payload;
+};
+
+class TaskQueue {
+ public:
+  TaskQueue() = default;
+  TaskQueue(const TaskQueue &) = delete;
+  TaskQueue &operator=(const TaskQueue &) = delete;
+  ~TaskQueue();
+
+  /// Producer side.
+  template <class T>
+  void push(uint32_t id, uint32_t tid, T &&payload) {
+    if (tail_ == nullptr || tail_index_ == kBlockTasks) grow();
+    new (tail_->slot(tail_index_++)) Task{id, tid, std::forward<T>(payload)};
+  }
+
+  /// Consumer side; only when the stream's counts say that there is a task.
+  Task &front() {
+    if (head_index_ == kBlockTasks) advance();
+    return *head_->slot(head_index_);
+  }
+  void pop() { head_->slot(head_index_++)->~Task(); }
+
+ private:
+  static constexpr uint32_t kBlockTasks = 64;
+  struct Block {
+    Block *next = nullptr;
+    alignas(Task) unsigned char storage[kBlockTasks * sizeof(Task)];
+    Task *slot(uint32_t i) { return reinterpret_cast<Task *>(storage) + i; }
+  };
+
+  void grow();
+  void advance();
+
+  Block *tail_ = nullptr;
+  uint32_t tail_index_ = 0;
+  alignas(64) Block *head_ = nullptr;
+  uint32_t head_index_ = 0;
+  /// A finished block on its way back to the producer, so that a steady stream allocates nothing.
+  std::atomic<Block *> spare_{nullptr};
+};
+
+}  // namespace aiocann::sim

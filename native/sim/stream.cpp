@@ -1,0 +1,182 @@
+// stream.cpp: the life of a stream, and the loop that runs its tasks.
+#include "sim/stream.hpp"
+
+#include <sched.h>
+
+#include "sim/callback.hpp"
+#include "sim/faults.hpp"
+#include "sim/lookup.hpp"
+
+namespace aiocann::sim {
+namespace {
+
+/// How long a stream keeps its worker while others are ready.
+constexpr uint64_t kSliceNs = 200000;
+
+std::atomic<uint64_t> g_next_uid{1};
+
+}  // namespace
+
+void Stream::open(Device *device, Context *context, uint32_t priority, uint32_t flags) {
+  device_ = device;
+  context_ = context;
+  priority_ = priority;
+  flags_ = flags;
+  uid_ = g_next_uid.fetch_add(1);
+  next_task_id_ = 0;
+  // The counts of tasks go on from the slot's last life: nothing compares them across lives.
+  error_.store(0);
+  discard_until_.store(0);
+  callback_phase_.store(Phase::kFresh);
+  held.store(false);
+  has_host_func = false;
+  subscriber.store(nullptr);
+  alive.store(true, std::memory_order_release);
+}
+
+aclError Stream::refusal() const {
+  const aclError stopped = context_->stop_error.load(std::memory_order_acquire);
+  if (stopped == 0) return ACL_SUCCESS;
+  return fail(stopped,
+              "stream %d of device %d takes no more work: its context stopped on a failure", id(),
+              device_->index);
+}
+
+bool Stream::must_discard() const {
+  return completed_.load(std::memory_order_relaxed) <
+             discard_until_.load(std::memory_order_acquire) ||
+         context_->stop_error.load(std::memory_order_acquire) != 0;
+}
+
+void Stream::run() {
+  state_.store(kRunning, std::memory_order_relaxed);
+  uint64_t slice_end = 0;
+  while (true) {
+    if (completed_.load(std::memory_order_relaxed) == submitted_.load(std::memory_order_acquire)) {
+      // seq_cst with submit(): either we see its task, or it sees us idle.
+      state_.store(kIdle, std::memory_order_seq_cst);
+      if (submitted_.load(std::memory_order_seq_cst) == completed_.load(std::memory_order_relaxed))
+        return;
+      uint32_t idle = kIdle;
+      if (!state_.compare_exchange_strong(idle, kRunning, std::memory_order_seq_cst)) return;
+      continue;
+    }
+    Task &task = queue_.front();
+    if (must_discard()) {
+      discard_task(task);
+    } else {
+      if (hold_if_gated()) return;
+      if (execute(task) == Outcome::kBlocked) return;
+    }
+    queue_.pop();
+    finish_task();
+    if (Pool::instance().is_stopping()) return;
+    if (!Pool::instance().has_ready()) continue;
+    const uint64_t now = now_ns();
+    if (slice_end == 0) slice_end = now + kSliceNs;
+    if (now >= slice_end || Pool::instance().has_better(priority_)) {
+      requeue();
+      return;
+    }
+  }
+}
+
+void Stream::requeue() {
+  state_.store(kQueued, std::memory_order_seq_cst);
+  Pool::instance().schedule(this);
+}
+
+void Stream::finish_task() {
+  // seq_cst with wait_for_all(): either we see where to wake, or the waiting thread sees the new count.
+  const uint64_t done = completed_.fetch_add(1, std::memory_order_seq_cst) + 1;
+  if (done < wake_at_.load(std::memory_order_seq_cst)) return;
+  wake_at_.store(UINT64_MAX, std::memory_order_seq_cst);
+  wake_word_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(wake_word_);
+}
+
+aclError Stream::wait_for_all(const Deadline &deadline) {
+  const uint64_t target = submitted_.load(std::memory_order_acquire);
+  const auto reached = [this, target] {
+    return completed_.load(std::memory_order_seq_cst) >= target;
+  };
+  if (reached() || spin_for(kHostSpinNs, reached)) return ACL_SUCCESS;
+  while (true) {
+    // The word is read before registering: a worker that clears wake_at_ after that changes the word too.
+    const uint32_t seen = wake_word_.load(std::memory_order_seq_cst);
+    uint64_t at = wake_at_.load(std::memory_order_seq_cst);
+    while (target < at && !wake_at_.compare_exchange_weak(at, target, std::memory_order_seq_cst)) {
+    }
+    if (reached()) return ACL_SUCCESS;
+    if (machine_is_stopping()) return ACL_ERROR_RT_INTERNAL_ERROR;
+    if (!futex_wait(wake_word_, seen, deadline)) {
+      return reached() ? ACL_SUCCESS : ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+    }
+  }
+}
+
+aclError Stream::take_error() {
+  const aclError stopped = context_->stop_error.load();
+  if (stopped != 0) return stopped;
+  return error_.exchange(0);
+}
+
+void Stream::unblock() {
+  {
+    std::lock_guard<SpinLock> guard(wait_lock);
+    blocked_on_ = nullptr;
+  }
+  requeue();
+}
+
+void Stream::resume_after_callback() {
+  callback_phase_.store(Phase::kReturned, std::memory_order_release);
+  requeue();
+}
+
+void Stream::kick() {
+  bool ours = false;
+  {
+    std::lock_guard<SpinLock> guard(wait_lock);
+    // The gate is alive: it is kept by the task at the front, which cannot go before unblock() took wait_lock.
+    if (blocked_on_ != nullptr && blocked_on_->remove(this)) {
+      blocked_on_ = nullptr;
+      ours = true;
+    }
+  }
+  if (ours) requeue();
+  if (callback_phase_.load(std::memory_order_acquire) == Phase::kWaiting) withdraw_callback(this);
+}
+
+bool Stream::hold_if_gated() {
+  if (!device_->held.load(std::memory_order_acquire) && !held.load(std::memory_order_acquire))
+    return false;
+  std::lock_guard<std::mutex> lock(device_->held_mutex);
+  if (!device_->held.load() && !held.load()) return false;
+  if (must_discard()) return false;
+  state_.store(kQueued, std::memory_order_seq_cst);
+  next_ready = device_->held_streams;
+  device_->held_streams = this;
+  return true;
+}
+
+void Stream::discard(aclError code) {
+  discard_code_.store(code);
+  {
+    std::lock_guard<std::mutex> lock(submit_mutex_);
+    discard_until_.store(submitted_.load(), std::memory_order_seq_cst);
+  }
+  while (!is_idle() && !machine_is_stopping()) {
+    release_held(device_, this);
+    kick();
+    // A task that is running cannot be stopped; a stream that is about to block is caught by the next kick.
+    spin_for(kHostSpinNs, [this] { return is_idle(); });
+    if (!is_idle()) sched_yield();
+  }
+}
+
+void Stream::close() {
+  while (state_.load(std::memory_order_acquire) != kIdle && !machine_is_stopping()) sched_yield();
+}
+
+}  // namespace aiocann::sim

@@ -1,0 +1,142 @@
+// stream.hpp: a stream is a FIFO of tasks and a state; whichever worker takes it from the ready list runs it.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "acl_abi.h"
+#include "sim/device.hpp"
+#include "sim/error.hpp"
+#include "sim/futex.hpp"
+#include "sim/gate.hpp"
+#include "sim/pool.hpp"
+#include "sim/queue.hpp"
+#include "sim/thread_state.hpp"
+
+namespace aiocann::sim {
+
+struct Context;
+struct Device;
+class Subscriber;
+
+class Stream {
+ public:
+  /// Owned by: idle: nobody (the next submission queues it); queued: the ready list, or its device's list of held
+  /// streams; running: one worker; blocked: the gate or callback that it waits for.
+  enum State : uint32_t { kIdle, kQueued, kRunning, kBlocked };
+
+  /// Makes a slot that was acquired from the device's table into a living stream.
+  void open(Device *device, Context *context, uint32_t priority, uint32_t flags);
+
+  /// Enqueues a task. Fails only where the context has stopped after a failure. Thread: any.
+  template <class T>
+  aclError submit(T &&payload) {
+    ThreadState &thread = thread_state();
+    {
+      std::lock_guard<std::mutex> lock(submit_mutex_);
+      if (const aclError code = refusal()) return code;
+      thread.last_task_id = next_task_id_;
+      queue_.push(next_task_id_++, thread.tid, std::forward<T>(payload));
+      submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    }
+    uint32_t idle = kIdle;
+    if (state_.load(std::memory_order_seq_cst) == kIdle &&
+        state_.compare_exchange_strong(idle, kQueued, std::memory_order_seq_cst)) {
+      Pool::instance().schedule(this);
+    }
+    return ACL_SUCCESS;
+  }
+
+  /// Runs tasks until there are none, one blocks, or another stream deserves the worker. Thread: a worker.
+  void run();
+
+  /// Waits until what is enqueued now is done: 0 or ACL_ERROR_RT_STREAM_SYNC_TIMEOUT.
+  aclError wait_for_all(const Deadline &deadline);
+  /// The failure to report at a synchronisation; forgotten afterwards unless failures stop the context.
+  aclError take_error();
+  bool is_idle() const {
+    return completed_.load(std::memory_order_acquire) == submitted_.load(std::memory_order_acquire);
+  }
+  void set_error(aclError code) { error_.store(code); }
+
+  /// Drops everything that is enqueued now, waits for the task that is running. `code`: what those that wait for
+  /// the dropped work get.
+  void discard(aclError code);
+  /// Waits until no worker holds the stream; nothing may be submitted any more.
+  void close();
+  /// Wakes the stream if it is blocked, so that it notices that its tasks are to be discarded.
+  void kick();
+
+  // For the gate or callback that a blocked stream waits for.
+  void set_blocked(Gate *gate) {
+    blocked_on_ = gate;
+    state_.store(kBlocked, std::memory_order_seq_cst);
+  }
+  void unblock();
+  void resume_after_callback();
+  void requeue();
+
+  Device *device() const { return device_; }
+  Context *context() const { return context_; }
+  int32_t id() const { return static_cast<int32_t>(slot_index); }
+  uint64_t uid() const { return uid_; }
+  uint32_t priority() const { return priority_; }
+  uint32_t flags() const { return flags_; }
+
+  uint32_t slot_index = 0;
+  std::atomic<bool> alive{false};
+  std::atomic<bool> held{false};  ///< by aiocann_sim_hold
+  /// Whom callbacks go to; set and cleared under the callback registry's lock.
+  std::atomic<Subscriber *> subscriber{nullptr};
+  bool has_host_func = false;     ///< under submit order only: a host function was ever launched
+  Stream *next_ready = nullptr;   ///< ready list or list of held streams
+  Stream *next_waiter = nullptr;  ///< a gate's list
+  SpinLock wait_lock;             ///< guards blocked_on_
+
+ private:
+  enum class Outcome { kDone, kBlocked };
+
+  aclError refusal() const;
+  void finish_task();
+  bool must_discard() const;
+  bool hold_if_gated();
+
+  // execute.cpp
+  Outcome execute(Task &task);
+  void discard_task(Task &task);
+  Outcome execute_copy(const Task &task, const CopyTask &copy);
+  Outcome execute_copy2d(const Task &task, const Copy2dTask &copy);
+  Outcome execute_buffer_copy(const Task &task, const BufferCopyTask &copy);
+  Outcome execute_memset(const Task &task, const MemsetTask &fill);
+  Outcome execute_record(const RecordTask &record);
+  Outcome execute_callback(const CallbackTask &callback);
+  Outcome execute_host_func(const HostFuncTask &host);
+  Outcome execute_kernel(const Task &task, const KernelTask &kernel);
+  void fail_task(const Task &task, aclError code);
+
+  Device *device_ = nullptr;
+  Context *context_ = nullptr;
+  uint64_t uid_ = 0;  ///< never used twice in a process
+  uint32_t priority_ = 0;
+  uint32_t flags_ = 0;
+
+  std::mutex submit_mutex_;
+  uint32_t next_task_id_ = 0;
+  TaskQueue queue_;
+  Gate *blocked_on_ = nullptr;
+  /// Of the task at the front, when it is a blocking callback.
+  enum class Phase : uint8_t { kFresh, kWaiting, kReturned };
+  std::atomic<Phase> callback_phase_{Phase::kFresh};
+
+  alignas(64) std::atomic<uint64_t> submitted_{0};
+  std::atomic<uint32_t> state_{kIdle};
+  /// Tasks up to this count are discarded instead of run, giving `discard_code_` to those who wait.
+  std::atomic<uint64_t> discard_until_{0};
+  std::atomic<aclError> discard_code_{0};
+  std::atomic<aclError> error_{0};
+  alignas(64) std::atomic<uint64_t> completed_{0};
+  std::atomic<uint64_t> wake_at_{UINT64_MAX};  ///< a thread sleeps until so many are completed
+  std::atomic<uint32_t> wake_word_{0};
+};
+
+}  // namespace aiocann::sim

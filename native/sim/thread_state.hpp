@@ -1,0 +1,29 @@
+// thread_state.hpp: what the simulated runtime keeps for each thread of the program.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "acl_abi.h"
+
+namespace aiocann::sim {
+
+struct Context;
+
+struct ThreadState {
+  /// Set by aclrtSetCurrentContext and aclrtCreateContext; wins over `primary_device`.
+  Context *explicit_context = nullptr;
+  /// Index of the device whose primary context is current, -1: none. An index and not a context, because a reset
+  /// and a new SetDevice by any thread renew the context for all.
+  int primary_device = -1;
+  /// What aclrtPeekAtLastError shows: failures of the runtime layer.
+  aclError last_error = ACL_SUCCESS;
+  uint32_t last_task_id = UINT32_MAX;
+  uint32_t tid = 0;                   ///< of the operating system; exception callbacks name it
+  std::vector<std::string> messages;  ///< since the last aclGetRecentErrMsg, oldest first
+  std::string shown;                  ///< what aclGetRecentErrMsg gave out last
+};
+
+ThreadState &thread_state();
+
+}  // namespace aiocann::sim
