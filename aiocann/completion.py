@@ -351,7 +351,7 @@ class Operation(Generic[T]):
             built = graph.node_site(node)
             where = f"{built}, computed at {self.enqueued_at}" if built else None
             return graph.describe_node(node), where or self.enqueued_at
-        if not operands and self._stream is None:
+        if not (operands or self._stream or native.is_fault):
             return "", ""  # opening or closing: the detail says it all
         return f"{self.kind}({', '.join(operands)})", self.enqueued_at
 

@@ -47,8 +47,7 @@ class AiocannError(Exception):
 
 
 def _revive(cls: type[_E], args: tuple[Any, ...], state: dict[str, Any]) -> _E:
-    exc = cls.__new__(cls, *args)
-    exc.args = args
+    exc = cls(*args)
     exc.__dict__.update(state)
     return exc
 
@@ -333,8 +332,7 @@ def error_for(
     cls = class_for(native.code, is_fault=native.is_fault)
     name = code_name(native.code)
     hint = _HINTS.get(native.code, "")
-    exc = cls.__new__(cls)
-    exc.args = (_message(native, name, hint, op, enqueued_at, cls),)
+    exc = cls(_message(native, name, hint, op, enqueued_at, cls))
     if isinstance(exc, AclError):
         exc.code, exc.code_name, exc.hint = native.code, name, hint
         exc.call, exc.detail = native.call, native.detail
