@@ -18,6 +18,12 @@ constexpr DtypeRow kDtypes[] = {
     {"i64", 8, ACL_INT64}, {"q4_0", 0, ACL_INT4},   {"q8_0", 0, ACL_INT8},
 };
 
+/// Shapes come from outside: what is larger than any memory stays that.
+int64_t times(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 }  // namespace
 
 int64_t dtype_size(int32_t dtype) {
@@ -45,20 +51,18 @@ Layout Layout::contiguous(const Layout &shape, int32_t dtype) {
   for (int i = 0; i < kAxes; ++i) {
     out.ne[i] = shape.ne[i];
     out.nb[i] = stride;
-    stride *= shape.ne[i];
+    stride = times(stride, shape.ne[i]);
   }
   return out;
 }
 
-int64_t Layout::elements() const {
-  int64_t count = 1;
-  for (int i = 0; i < kAxes; ++i) {
+int64_t Layout::elements() const { return ne[0] == 0 ? 0 : times(ne[0], rows()); }
+
+int64_t Layout::rows() const {
+  for (int i = 1; i < kAxes; ++i) {
     if (ne[i] == 0) return 0;
   }
-  for (int i = 0; i < kAxes; ++i) {
-    if (__builtin_mul_overflow(count, ne[i], &count)) return INT64_MAX;
-  }
-  return count;
+  return times(times(ne[1], ne[2]), ne[3]);
 }
 
 bool Layout::is_contiguous() const {
@@ -66,7 +70,7 @@ bool Layout::is_contiguous() const {
   for (int i = 0; i < kAxes; ++i) {
     if (ne[i] != 1 && nb[i] != stride)
       return false;  // the stride of a one-element axis is never used
-    stride *= ne[i];
+    stride = times(stride, ne[i]);
   }
   return true;
 }

@@ -32,7 +32,7 @@ struct Layout {
   static Layout contiguous(const Layout &shape, int32_t dtype);
 
   int64_t elements() const;  ///< INT64_MAX when there are more
-  int64_t rows() const { return ne[1] * ne[2] * ne[3]; }
+  int64_t rows() const;      ///< the same without the last axis
   bool is_empty() const { return elements() == 0; }
   bool is_contiguous() const;
   bool same_shape(const Layout &other) const;

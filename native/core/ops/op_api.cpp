@@ -1,4 +1,5 @@
 // op_api.cpp: the op table through aiocann.h.
+#include <string>
 #include <vector>
 
 #include "core/ops/op_table.hpp"
@@ -7,15 +8,18 @@ using namespace aiocann::core;
 
 namespace {
 
-std::vector<aiocann_op_info> make_infos() {
-  // Leaked on purpose: callers hold pointers into these for as long as the
-  // process lives.
-  auto *texts = new std::vector<std::string>;
-  texts->reserve(static_cast<size_t>(op_count()));
-  std::vector<aiocann_op_info> infos;
+/// The rows as C has them, with the texts that they point into. Never destroyed.
+struct Infos {
+  Infos();
+  std::vector<std::string> texts;
+  std::vector<aiocann_op_info> rows;
+};
+
+Infos::Infos() {
+  texts.reserve(static_cast<size_t>(op_count()));
   for (int32_t op = 0; op < op_count(); ++op) {
     const OpRow &row = *op_row(op);
-    texts->push_back(dtypes_text(row));
+    texts.push_back(dtypes_text(row));
     aiocann_op_info info = {};
     info.name = row.name;
     info.min_src = row.min_src;
@@ -23,7 +27,7 @@ std::vector<aiocann_op_info> make_infos() {
     info.n_params = count_params(row);
     info.param_names = row.params;
     info.aclnn = row.aclnn;
-    info.dtypes = texts->back().c_str();
+    info.dtypes = texts.back().c_str();
     info.is_view = row.launch == nullptr ? 1 : 0;
     info.summary = row.summary;
     info.sources = row.sources;
@@ -33,9 +37,8 @@ std::vector<aiocann_op_info> make_infos() {
                      : row.out_dtype == OutDtype::kDst       ? "that of dst"
                                                              : "that of the first";
     info.soc = row.soc;
-    infos.push_back(info);
+    rows.push_back(info);
   }
-  return infos;
 }
 
 }  // namespace
@@ -43,8 +46,8 @@ std::vector<aiocann_op_info> make_infos() {
 int32_t aiocann_op_table_size(void) { return op_count(); }
 
 const aiocann_op_info *aiocann_op_table_row(int32_t op) {
-  static const std::vector<aiocann_op_info> *infos = new std::vector<aiocann_op_info>(make_infos());
-  return op_row(op) == nullptr ? nullptr : &(*infos)[static_cast<size_t>(op)];
+  static const auto *infos = new Infos;
+  return op_row(op) == nullptr ? nullptr : &infos->rows[static_cast<size_t>(op)];
 }
 
 int32_t aiocann_op_infer(int32_t op, const aiocann_tensor *const *src, int32_t n_src,

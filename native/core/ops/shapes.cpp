@@ -166,7 +166,10 @@ Status shape_view(const NodeView &node, Layout *out, int64_t *offset) {
   for (int i = 0; i < kAxes; ++i) out->ne[i] = i < n ? node.params[i].i : 1;
   for (int i = 1; i < kAxes; ++i) {
     const int64_t given = node.params[kAxes - 1 + i].i;
-    out->nb[i] = i < n ? given : out->nb[i - 1] * out->ne[i - 1];
+    // The strides of axes that are not there are never used; they look contiguous where they can.
+    if (i >= n && __builtin_mul_overflow(out->nb[i - 1], out->ne[i - 1], &out->nb[i]))
+      out->nb[i] = 0;
+    if (i < n) out->nb[i] = given;
     if (out->nb[i] < 0 || out->nb[i] % size != 0) {
       return node.usage("strides must be multiples of %lld bytes and not negative",
                         static_cast<long long>(size));
