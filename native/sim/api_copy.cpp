@@ -160,7 +160,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
   if (const aclError code = check_memory("aclrtMemcpyAsync", engine, from, src, count)) return code;
   if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
     return copy_from_buffer(target, dst, to, src, from, count);
-  Path path;
+  Path path = Path::kEngine;
   if (const aclError code = choose_path("aclrtMemcpyAsync", to, from, kind, &path)) return code;
   if (path == Path::kEngine) return target->submit(CopyTask{dst, src, count});
   if (const aclError code = drain(target)) return code;
@@ -212,7 +212,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
     return code;
   if (const aclError code = check_memory("aclrtMemcpy2dAsync", engine, from, src, from_bytes))
     return code;
-  Path path;
+  Path path = Path::kEngine;
   if (const aclError code = choose_path("aclrtMemcpy2dAsync", to, from, kind, &path)) return code;
   if (path == Path::kEngine)
     return target->submit(Copy2dTask{dst, src, dpitch, spitch, width, height});
