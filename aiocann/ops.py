@@ -179,7 +179,7 @@ def silu(x: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Return x * Phi(x), with the error function: the same as `gelu_erf`."""
+    """Return x * Phi(x), by its usual approximation with tanh."""
     return build(_GELU, (x,))
 
 

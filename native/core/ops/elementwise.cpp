@@ -54,6 +54,15 @@ Status launch_sqr(Launch &launch) {
   return launch.call(ACLNN(aclnnMul), x, x, launch.out_tensor());
 }
 
+// aclnnGelu does not say which of the two it computes; aclnnGeluV2 does.
+Status launch_gelu(Launch &launch) {
+  return launch.call(ACLNN(aclnnGeluV2), launch.src_tensor(0), int64_t{1}, launch.out_tensor());
+}
+
+Status launch_gelu_erf(Launch &launch) {
+  return launch.call(ACLNN(aclnnGeluV2), launch.src_tensor(0), int64_t{0}, launch.out_tensor());
+}
+
 void temps_scale(const NodeView &node, const Layout &out, Temps *temps) {
   if (scales_in_f32(node)) temps->add(f32_bytes(out));
 }

@@ -19,6 +19,8 @@ Status launch_mul(Launch &launch);
 Status launch_div(Launch &launch);
 
 Status launch_sqr(Launch &launch);
+Status launch_gelu(Launch &launch);
+Status launch_gelu_erf(Launch &launch);
 void temps_scale(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_scale(Launch &launch);
 Status launch_clamp(Launch &launch);

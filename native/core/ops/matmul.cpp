@@ -39,33 +39,43 @@ void push_batch(Product *p, int i, const Layout &w, const Layout &x, const Layou
   }
 }
 
+/// Puts a contiguous float32 copy into a temporary, and its layout and address in the place of the original's.
+Status widen(Launch &launch, int temp, Layout *layout, uint64_t *address) {
+  const Layout wide = Layout::contiguous(*layout, AIOCANN_F32);
+  Status status = launch.call(ACLNN(aclnnCast), launch.tensor(*address, *layout), ACL_FLOAT,
+                              launch.tensor(launch.temp(temp), wide));
+  *layout = wide;
+  *address = launch.temp(temp);
+  return status;
+}
+
 }  // namespace
 
+// The result is float32, and aclnn gives a product the wider dtype of its two sides: x is widened, which is exact.
+// So is w where it is bf16, which aclnn does not combine with float32.
 void temps_mul_mat(const NodeView &node, const Layout &, Temps *temps) {
-  if (node.src[1]->dtype != AIOCANN_F32) temps->add(f32_bytes(*node.src[1]));
+  const Layout &w = *node.src[0];
+  const Layout &x = *node.src[1];
+  if (x.dtype != AIOCANN_F32) temps->add(f32_bytes(x));
+  if (w.dtype == AIOCANN_BF16) temps->add(f32_bytes(w));
 }
 
 Status launch_mul_mat(Launch &launch) {
-  const Layout &w = launch.src(0);
   const Layout &out = launch.out();
-  Layout x = launch.src(1);
-  uint64_t x_address = launch.src_address(1);
-  if (x.dtype != AIOCANN_F32) {
-    // The result is float32, and aclnn gives a product the wider dtype of its
-    // two sides: this widens it exactly.
-    const Layout wide = Layout::contiguous(x, AIOCANN_F32);
-    Status status = launch.call(ACLNN(aclnnCast), launch.tensor(x_address, x), ACL_FLOAT,
-                                launch.tensor(launch.temp(0), wide));
-    if (!status.is_ok()) return status;
-    x = wide;
-    x_address = launch.temp(0);
-  }
+  Layout w = launch.src(0), x = launch.src(1);
+  uint64_t w_address = launch.src_address(0), x_address = launch.src_address(1);
+  int next_temp = 0;
+  Status status;
+  if (x.dtype != AIOCANN_F32) status = widen(launch, next_temp++, &x, &x_address);
+  if (status.is_ok() && w.dtype == AIOCANN_BF16)
+    status = widen(launch, next_temp++, &w, &w_address);
+  if (!status.is_ok()) return status;
 
   const int8_t cube_math_type = static_cast<int8_t>(launch.integer(0));
   const bool one_matrix = w.ne[2] == 1 && w.ne[3] == 1;
   const bool one_product = one_matrix && rows_are_even(x) && rows_are_even(out);
   Product p;
-  p.w = matrix(launch.src_address(0), w, w.ne[1]);
+  p.w = matrix(w_address, w, w.ne[1]);
   std::swap(p.w.ne[0], p.w.ne[1]);
   std::swap(p.w.nb[0], p.w.nb[1]);
   p.x = matrix(x_address, x, one_product ? x.rows() : x.ne[1]);

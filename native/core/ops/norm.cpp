@@ -32,16 +32,11 @@ Status launch_rms_norm(Launch &launch) {
   gamma.address = launch.temp(0);
   gamma.dtype = x.dtype;
   gamma.push(x.ne[0], dtype_size(x.dtype));
-  View rstd;
-  rstd.address = launch.temp(1);
-  rstd.dtype = AIOCANN_F32;
-  const Layout rows = row_values(x);
-  for (int i = 1; i < kAxes; ++i) rstd.push(rows.ne[i], rows.nb[i]);
   aclTensor *ones = launch.tensor(gamma);
   Status status = launch.call(ACLNN(aclnnInplaceFillScalar), ones, launch.scalar(1));
   if (!status.is_ok()) return status;
   return launch.call(ACLNN(aclnnRmsNorm), launch.src_tensor(0), ones, launch.number(0),
-                     launch.out_tensor(), launch.tensor(rstd));
+                     launch.out_tensor(), launch.tensor(launch.temp(1), row_values(x)));
 }
 
 void temps_l2_norm(const NodeView &node, const Layout &out, Temps *temps) {
