@@ -1,0 +1,84 @@
+#include "core/copier.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/device.hpp"
+#include "core/lane.hpp"
+#include "core/stream.hpp"
+
+namespace aiocann::core {
+
+void Copiers::start() {
+  for (int i = 0; i < kThreads; ++i) {
+    threads_.emplace_back([this] { run(); });
+  }
+}
+
+void Copiers::stop() {
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    stopping_ = true;
+  }
+  ready_.notify_all();
+  for (std::thread &thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void Copiers::push(Op *part) {
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    part->work_next = nullptr;
+    (first_ != nullptr ? last_->work_next : first_) = part;
+    last_ = part;
+  }
+  ready_.notify_one();
+}
+
+void Copiers::run() {
+  std::unique_lock<std::mutex> guard(mutex_);
+  for (;;) {
+    ready_.wait(guard, [this] { return stopping_ || first_ != nullptr; });
+    if (stopping_) return;
+    Op *part = first_;
+    first_ = part->work_next;
+    guard.unlock();
+    work(part);
+    guard.lock();
+  }
+}
+
+void Copiers::work(Op *part) {
+  Op *parent = part->parent;
+  switch (part->kind) {
+    case OpKind::kChunkToDevice:
+      std::memcpy(part->chunk->base, parent->src.host + part->assigned, part->nbytes);
+      part->stream->device->lane->push_or_drop(part);
+      return;
+    case OpKind::kChunkToHost: {
+      std::memcpy(parent->dst.host + part->assigned, part->chunk->base, part->nbytes);
+      part->chunk->release();
+      part->chunk = nullptr;
+      Settler settler;
+      part->stream->host_part_done(parent, settler);
+      part->release();
+      return;
+    }
+    case OpKind::kHostSlices: {
+      const uint64_t slice = part->nbytes;
+      const uint64_t offset = parent->host_cursor.fetch_add(slice, std::memory_order_relaxed);
+      if (offset < parent->nbytes) {
+        const uint64_t bytes = std::min(slice, parent->nbytes - offset);
+        // Both sides may overlap, and then it is all one slice.
+        std::memmove(parent->dst.host + offset, parent->src.host + offset, bytes);
+        push(part);
+        return;
+      }
+      part->stream->device->lane->push_or_drop(part);
+      return;
+    }
+    default: return;
+  }
+}
+
+}  // namespace aiocann::core

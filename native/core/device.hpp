@@ -1,0 +1,84 @@
+// device.hpp: one device of a runtime: its pool, faults, events, lane and reactor.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/op.hpp"
+#include "core/pool.hpp"
+#include "core/stack.hpp"
+#include "core/stream.hpp"
+
+namespace aiocann::acl {
+struct Api;
+}
+
+namespace aiocann::core {
+
+class Reactor;
+
+/// A pooled Ex event.
+struct NativeEvent {
+  NativeEvent *next = nullptr;
+  void *raw = nullptr;
+};
+
+/// Registers the process-wide exception callback of a driver, once, and routes what it says to devices.
+void route_faults(const acl::Api &api, Device *device);
+void unroute_faults(Device *device);
+/// The driver is about to be finalized: takes the callback out again.
+void forget_faults(const acl::Api &api);
+
+}  // namespace aiocann::core
+
+struct aiocann_device {
+ public:
+  aiocann_device(aiocann::core::Runtime *rt, int32_t logical_id, int32_t at);
+  ~aiocann_device();
+
+  // ---- Thread: any ----
+  bool is_open() const { return open_error.is_ok(); }
+  bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
+  void add_fault(const aiocann::core::FaultRecord &fault);
+  /// Hands the faults that have come in to their streams. Before markers are taken.
+  void apply_faults();
+  void register_stream(aiocann::core::Stream *stream);
+  void unregister_stream(aiocann::core::Stream *stream);
+  void release_event(aiocann::core::NativeEvent *event);
+  /// Peer copies with device `at`: 0 not yet enabled from here, 1 enabled, 2 impossible.
+  std::atomic<uint8_t> &peer_state(int32_t at_position) { return peers_[static_cast<size_t>(at_position)]; }
+  bool can_access_peer(int32_t at_position) const { return peer_matrix[static_cast<size_t>(at_position)] != 0; }
+
+  aiocann::core::Runtime *const runtime;  // not owned: devices live as their runtime does
+  const int32_t index;                    ///< logical id
+  const int32_t position;                 ///< in Runtime::devices
+  int32_t physical_id = -1;
+  std::string soc_name;
+  aiocann::core::Status open_error;
+  std::vector<uint8_t> peer_matrix;  ///< by position; fixed once open
+  aiocann::core::Pool pool;
+  std::unique_ptr<aiocann::core::Lane> lane;
+  std::unique_ptr<aiocann::core::Reactor> reactor;
+  void *context = nullptr;  ///< the primary one
+
+  /// Events that markers gave back. The lane takes them.
+  aiocann::core::Stack<aiocann::core::NativeEvent> free_events;
+  /// The lane found no event to be had: who gives one back wakes it.
+  std::atomic<bool> event_starved{false};
+  /// Callbacks awaited: while there are some, the lane looks for lost ones.
+  std::atomic<uint64_t> markers_in_flight{0};
+
+  void resize_peers(size_t n);
+
+ private:
+  std::unique_ptr<std::atomic<uint8_t>[]> peers_;
+  std::atomic<bool> poisoned_{false};
+  std::mutex mutex_;  // guards the two below; a leaf
+  std::vector<aiocann::core::FaultRecord> faults_;
+  std::unordered_map<uint32_t, aiocann::core::Stream *> streams_;  ///< by the driver's id. Owns: a reference each
+  std::atomic<uint32_t> n_faults_{0};
+};

@@ -1,0 +1,381 @@
+// lane.cpp: the thread of a lane: its inbox, its sleep, and the commands that belong to no stream.
+#include "core/lane.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "core/device.hpp"
+#include "core/memory.hpp"
+#include "core/reactor.hpp"
+#include "core/runtime.hpp"
+#include "core/stream.hpp"
+
+namespace aiocann::core {
+namespace {
+
+constexpr int64_t kWatchMs = 1000;
+constexpr int64_t kMaxSpinUs = 50;
+
+int64_t now_us() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000000 + now.tv_nsec / 1000;
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+int64_t now_ms() { return now_us() / 1000; }
+
+Lane::Lane(Device *device)
+    : device_(device),
+      runtime_(device->runtime),
+      chunks_(this, Staging::kChunkBytes, 1, 8, 4, &Stream::chunks_held),
+      slots_(this, Staging::kSlotBytes, 16, 128, 64, &Stream::slots_held) {}
+
+Lane::~Lane() = default;
+
+// ---- opener and closer -----------------------------------------------------------------------------------
+
+void Lane::start() {
+  api_ = &runtime_->api();
+  thread_ = std::thread([this] { run(); });
+}
+
+void Lane::wait_open() {
+  std::unique_lock<std::mutex> lock(gate_);
+  gate_changed_.wait(lock, [this] { return opened_; });
+}
+
+void Lane::ask_to_close(int64_t deadline_ms) {
+  deadline_ms_.store(deadline_ms, std::memory_order_relaxed);
+  closing_.store(true, std::memory_order_seq_cst);
+  parker_.wake();
+}
+
+uint64_t Lane::wait_drained() {
+  std::unique_lock<std::mutex> lock(gate_);
+  gate_changed_.wait(lock, [this] { return drained_; });
+  return stuck_streams_;
+}
+
+void Lane::finish(bool leak) {
+  {
+    std::lock_guard<std::mutex> lock(gate_);
+    leak_ = leak;
+  }
+  finish_asked_.store(true, std::memory_order_seq_cst);
+  parker_.wake();
+}
+
+void Lane::join() { thread_.join(); }
+
+// ---- any thread ------------------------------------------------------------------------------------------
+
+bool Lane::push(Command *command) {
+  if (!inbox_.push(command)) return false;
+  parker_.wake();
+  return true;
+}
+
+void Lane::push_or_drop(Op *part) {
+  if (push(&part->command)) return;
+  if (part->chunk != nullptr) part->chunk->release();
+  part->chunk = nullptr;
+  part->release();
+}
+
+void Lane::nudge() {
+  nudged_.store(true, std::memory_order_seq_cst);
+  parker_.wake();
+}
+
+Status Lane::driver_error(int32_t code, const char *call) const {
+  Status status = runtime_->driver_error(code, call);
+  status.mutate().device = device_->index;
+  return status;
+}
+
+// ---- the thread ------------------------------------------------------------------------------------------
+
+void Lane::run() {
+  const Status status = open_device();
+  {
+    std::lock_guard<std::mutex> lock(gate_);
+    device_->open_error = status;
+    opened_ = true;
+    drained_ = !status.is_ok();
+  }
+  gate_changed_.notify_all();
+  if (!status.is_ok()) {
+    inbox_.close();  // nobody has been told of this lane yet
+    return;
+  }
+  bool told_drained = false;
+  for (;;) {
+    bool worked = dispatch_inbox();
+    worked |= run_ready();
+    settler_.run();
+    if (closing_.load(std::memory_order_acquire) && !told_drained) {
+      const bool drained = all_drained();
+      if (drained || now_ms() >= deadline_ms_.load(std::memory_order_relaxed)) {
+        told_drained = true;
+        uint64_t stuck = internal_->drained() ? 0 : 1;
+        for (Stream *stream : streams_) stuck += stream->fifo_first != nullptr || !stream->drained();
+        std::lock_guard<std::mutex> lock(gate_);
+        stuck_streams_ = stuck;
+        drained_ = true;
+        gate_changed_.notify_all();
+      }
+    }
+    if (finish_asked_.load(std::memory_order_acquire)) break;
+    if (!worked) wait_for_work();
+  }
+  close_device();
+}
+
+bool Lane::dispatch_inbox() {
+  if (nudged_.exchange(false, std::memory_order_seq_cst)) {
+    chunks_.wake_waiters();
+    slots_.wake_waiters();
+    for (Stream *stream : without_event_) {
+      make_ready(stream);
+      stream->release();
+    }
+    without_event_.clear();
+  }
+  Command *command = inbox_.take();
+  if (command == nullptr) return false;
+  while (command != nullptr) {
+    Command *next = command->next;
+    dispatch(command);
+    command = next;
+  }
+  return true;
+}
+
+void Lane::dispatch(Command *command) {
+  switch (command->kind) {
+    case CommandKind::kOp: return enqueue(static_cast<Op *>(command->owner));
+    case CommandKind::kStep: return step(static_cast<Op *>(command->owner));
+    case CommandKind::kRequest: return answer_request(static_cast<Op *>(command->owner));
+    case CommandKind::kStreamPoke: {
+      auto *stream = static_cast<Stream *>(command->owner);
+      stream->poke_queued.store(false, std::memory_order_seq_cst);
+      make_ready(stream);
+      return stream->release();
+    }
+    case CommandKind::kStreamRelease: return release_stream(static_cast<Stream *>(command->owner));
+    case CommandKind::kMemDropped: return drop_mem(static_cast<Mem *>(command->owner));
+    case CommandKind::kMemUnused: return free_mem(static_cast<Mem *>(command->owner));
+  }
+}
+
+void Lane::make_ready(Stream *stream) {
+  if (stream->is_ready || stream->fifo_first == nullptr) return;
+  stream->is_ready = true;
+  stream->retain();
+  ready_.push_back(stream);
+}
+
+bool Lane::run_ready() {
+  // One round: each stream that can go gets its share, then the inbox is looked at again.
+  for (size_t left = ready_.size(); left > 0; --left) {
+    Stream *stream = ready_.front();
+    ready_.pop_front();
+    stream->is_ready = false;
+    run_stream(stream);
+    stream->release();
+  }
+  return !ready_.empty();
+}
+
+bool Lane::has_news() const { return !inbox_.empty() || nudged_.load(std::memory_order_seq_cst); }
+
+void Lane::wait_for_work() {
+  probe_unmarked();
+  settler_.run();
+  if (!ready_.empty()) return;
+  // The next command often follows at once; waking from a sleep costs tens of microseconds. The spin adapts:
+  // it shrinks to nothing where it does not pay.
+  const int64_t until = now_us() + spin_us_;
+  do {
+    if (has_news()) {
+      spin_us_ = std::min(kMaxSpinUs, spin_us_ * 2);
+      return;
+    }
+    relax();
+  } while (now_us() < until);
+  spin_us_ = std::max<int64_t>(1, spin_us_ / 2);
+
+  int64_t timeout = -1;
+  if (device_->markers_in_flight.load(std::memory_order_relaxed) > 0) {
+    const int64_t now = now_ms();
+    if (next_watch_ms_ == 0) next_watch_ms_ = now + kWatchMs;
+    if (now >= next_watch_ms_) {
+      watchdog();
+      next_watch_ms_ = now + kWatchMs;
+      return;
+    }
+    timeout = next_watch_ms_ - now;
+  } else {
+    next_watch_ms_ = 0;
+  }
+  if (closing_.load(std::memory_order_acquire)) {
+    const int64_t left = std::max<int64_t>(1, deadline_ms_.load(std::memory_order_relaxed) - now_ms());
+    timeout = timeout < 0 ? left : std::min(timeout, left);
+  }
+  parker_.announce();
+  if (has_news() || finish_asked_.load(std::memory_order_seq_cst) ||
+      (timeout < 0 && closing_.load(std::memory_order_seq_cst))) {
+    parker_.stay();
+    return;
+  }
+  parker_.park(timeout);
+}
+
+void Lane::watchdog() {
+  auto look = [this](Stream *stream) {
+    Op *op = stream->oldest_marker();
+    if (op == nullptr) {
+      stream->watched = 0;
+      return;
+    }
+    bool complete = false;
+    if (NativeEvent *event = stream->pin_event(op)) {
+      aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+      complete = api_->aclrtQueryEventStatus(event->raw, &status) == 0 &&
+                 status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+      stream->unpin_event(op);
+    }
+    // Once may be a callback under way.
+    if (complete && stream->watched == op->id) {
+      device_->apply_faults();
+      if (stream->marker_passed(op, settler_)) add(runtime_->counters.lost_callbacks);
+    }
+    stream->watched = complete ? op->id : 0;
+    op->release();
+  };
+  for (Stream *stream : streams_) look(stream);
+  look(internal_);
+}
+
+bool Lane::all_drained() {
+  bool all = ready_.empty();
+  for (Stream *stream : streams_) {
+    if (stream->unmarked > 0) place_probe(stream);
+    // Asked of each, so that each tells us when it is.
+    if (!stream->drained() || stream->fifo_first != nullptr) all = false;
+  }
+  return internal_->drained() && all;
+}
+
+// ---- commands --------------------------------------------------------------------------------------------
+
+void Lane::enqueue(Op *op) {
+  if (Stream *stream = op->stream) {
+    if (stream->destroyed) {
+      if (op->kind == OpKind::kStreamClose) return settle(op, Status::ok());
+      return settle(op, Status::error(AIOCANN_E_CLOSED, "The stream was closed before this %s reached it.",
+                                      op->name()));
+    }
+    op->fifo_next = nullptr;
+    (stream->fifo_first != nullptr ? stream->fifo_last->fifo_next : stream->fifo_first) = op;
+    stream->fifo_last = op;
+    return make_ready(stream);
+  }
+  switch (op->kind) {
+    case OpKind::kStreamCreate: return create_stream(op);
+    case OpKind::kPinned: return allocate_pinned(op);
+    case OpKind::kMemoryInfo: return memory_info(op);
+    case OpKind::kAllocate: {
+      Mem *mem = op->dst.mem;
+      return settle(op, mem->address.load() != 0 ? Status::ok() : allocate(mem, mem->wanted_by_stream));
+    }
+    default: return settle(op, Status::error(AIOCANN_E_INTERNAL, "A lane got a %s.", op->name()));
+  }
+}
+
+void Lane::create_stream(Op *op) {
+  void *raw = nullptr;
+  const int32_t code = op->value < 0 ? api_->aclrtCreateStream(&raw)
+                                     : api_->aclrtCreateStreamWithConfig(&raw, static_cast<uint32_t>(op->value), 0);
+  if (code != 0) {
+    return settle(op, driver_error(code, op->value < 0 ? "aclrtCreateStream" : "aclrtCreateStreamWithConfig"));
+  }
+  int32_t id = -1;
+  Status status;
+  if (int32_t failed = api_->aclrtStreamGetId(raw, &id); failed != 0) {
+    status = driver_error(failed, "aclrtStreamGetId");
+  } else if (failed = api_->aclrtSubscribeReport(device_->reactor->thread_id(), raw); failed != 0) {
+    status = driver_error(failed, "aclrtSubscribeReport");
+  }
+  if (!status.is_ok()) {
+    api_->aclrtDestroyStream(raw);
+    return settle(op, status);
+  }
+  auto *stream = new Stream(device_, raw, id, false);
+  device_->register_stream(stream);
+  streams_.push_back(stream);  // takes over the constructor's reference
+  add(runtime_->counters.live_streams);
+  stream->retain();  // the user's
+  op->result.store(stream, std::memory_order_release);
+  op->discard_result = [](void *left) { aiocann_stream_release(static_cast<Stream *>(left)); };
+  settle(op, Status::ok());
+}
+
+void Lane::release_stream(Stream *stream) {
+  if (!stream->closing.exchange(true, std::memory_order_acq_rel)) {
+    enqueue(new Op(OpKind::kStreamClose, runtime_, stream, nullptr, false));
+  }
+  stream->release();
+}
+
+void Lane::destroy_stream(Stream *stream, Status *status) {
+  stream->destroyed = true;
+  device_->unregister_stream(stream);
+  if (stream->workspace != nullptr) stream->workspace->release_handle();
+  stream->workspace = nullptr;
+  api_->aclrtUnSubscribeReport(device_->reactor->thread_id(), stream->raw);
+  if (const int32_t code = api_->aclrtDestroyStream(stream->raw); code != 0) {
+    *status = driver_error(code, "aclrtDestroyStream");
+  }
+  subtract(runtime_->counters.live_streams);
+  auto found = std::find(streams_.begin(), streams_.end(), stream);
+  if (found == streams_.end()) return;
+  *found = streams_.back();
+  streams_.pop_back();
+  stream->release();
+}
+
+void Lane::allocate_pinned(Op *op) {
+  void *address = nullptr;
+  const Status status = pinned(op->nbytes, &address);
+  if (status.is_ok()) {
+    auto *mem = new Mem(MemKind::kPinned, runtime_, nullptr, op->nbytes);
+    mem->address.store(reinterpret_cast<uint64_t>(address), std::memory_order_release);
+    add(runtime_->counters.pinned_bytes, op->nbytes);
+    runtime_->pinned.add(mem);
+    op->result.store(mem, std::memory_order_release);
+    op->discard_result = [](void *left) { aiocann_mem_release(static_cast<Mem *>(left)); };
+  }
+  settle(op, status);
+}
+
+void Lane::memory_info(Op *op) {
+  size_t free_bytes = 0, total = 0;
+  const int32_t code = api_->aclrtGetMemInfo(kHbmMemory, &free_bytes, &total);
+  op->values[0] = free_bytes;
+  op->values[1] = total;
+  settle(op, code == 0 ? Status::ok() : driver_error(code, "aclrtGetMemInfo"));
+}
+
+}  // namespace aiocann::core

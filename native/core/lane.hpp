@@ -1,0 +1,170 @@
+// lane.hpp: the one thread that makes the submitting, creating and freeing ACL calls of a device.
+//
+// It has an inbox and no lock: everything below that is not marked belongs to its thread.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "acl/api.hpp"
+#include "core/op.hpp"
+#include "core/parker.hpp"
+#include "core/stack.hpp"
+#include "core/staging.hpp"
+
+namespace aiocann::core {
+
+struct NativeEvent;
+
+/// ACL_HBM_MEM. (Chips without HBM answer for their DDR.)
+constexpr auto kHbmMemory = static_cast<aclrtMemAttr>(1);
+
+class Lane {
+ public:
+  explicit Lane(Device *device);
+  ~Lane();
+
+  // ---- Thread: opener and closer ----
+  void start();
+  /// Blocks until the device is open or has failed to open (Device::open_error).
+  void wait_open();
+  /// Asks for the end. Then wait_drained, finish and join, in this order, on every lane.
+  void ask_to_close(int64_t deadline_ms);
+  /// Blocks until every stream is drained or the deadline has passed. How many streams are stuck.
+  uint64_t wait_drained();
+  /// leak: something is stuck on some device, so neither memory nor the device may be given back.
+  void finish(bool leak);
+  void join();
+  /// What went wrong in closing, and how many ops were given up. After join.
+  Status close_status() const { return close_status_; }
+  uint64_t ops_given_up() const { return ops_given_up_; }
+
+  // ---- Thread: any; lock-free ----
+
+  /// False: the lane has ended, and the command still belongs to the caller.
+  bool push(Command *command);
+  /// As push, of a part of a staged copy; when the lane has ended nobody waits for it any more. Owns: part.
+  void push_or_drop(Op *part);
+  /// op has passed: its chunk goes on to a copier, another lane or back to the staging memory.
+  void finish_passed(Op *op, Settler &settler);
+  /// Something that held streams up may have gone: staging memory, an event.
+  void nudge();
+
+  // ---- Thread: lane ----
+  const acl::Api &api() const { return *api_; }
+  Stream *internal() const { return internal_; }  ///< fixed once open; any thread
+  Device *device() const { return device_; }
+  Status driver_error(int32_t code, const char *call) const;
+  /// A block for mem, growing the pool if need be.
+  Status allocate(Mem *mem, uint64_t stream);
+  Status pinned(uint64_t nbytes, void **address);
+  void unpin(void *address);
+  void make_ready(Stream *stream);
+
+ private:
+  enum class Verdict { kGone, kHeld };
+  friend class GraphLaunch;
+
+  void run();
+  Status open_device();
+  void close_device();
+  void abandon_inbox();
+  bool dispatch_inbox();
+  void dispatch(Command *command);
+  bool run_ready();
+  void wait_for_work();
+  bool has_news() const;
+  void watchdog();
+  bool all_drained();
+
+  // commands (lane.cpp)
+  void enqueue(Op *op);
+  void create_stream(Op *op);
+  void allocate_pinned(Op *op);
+  void memory_info(Op *op);
+  void release_stream(Stream *stream);
+  void destroy_stream(Stream *stream, Status *status);
+  void drop_mem(Mem *mem);
+  void free_mem(Mem *mem);
+  void answer_request(Op *op);
+
+  // the head of a stream (lane_submit.cpp)
+  void run_stream(Stream *stream);
+  Verdict try_head(Stream *stream, Op *op);
+  Verdict submit_copy(Stream *stream, Op *op);
+  Verdict submit_memset(Stream *stream, Op *op);
+  Verdict submit_mark(Stream *stream, Op *op);
+  Verdict submit_wait(Stream *stream, Op *op);
+  Verdict submit_graph(Stream *stream, Op *op);
+  Verdict submit_close(Stream *stream, Op *op);
+  /// The memory of op's operands is there. Not: held, or failed (op->status).
+  bool ready_memory(Stream *stream, Op *op, Verdict *verdict);
+  bool ready_mem(Stream *stream, Op *op, Mem *mem, Verdict *verdict);
+  bool ready_peer(Stream *stream, Op *op, Verdict *verdict);
+  bool ask(Device *other, Op *op);
+  Status enable_peer(Device *other);
+  bool held_until_drained(Stream *stream);
+  bool ready_event(Stream *stream, Op *op, Verdict *verdict);
+  NativeEvent *take_event();
+  Verdict fail_head(Stream *stream, Op *op, const Status &why);
+  /// After the ACL calls of op: notes its tasks, appends it and, if need be, places its marker. op may be gone
+  /// afterwards.
+  void submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker);
+  /// Nothing of op went to the device (or what did has markers of its own): it passes after its predecessors.
+  Verdict not_on_device(Stream *stream, Op *op);
+  void tell_submit_waiters(Op *mark);
+  void place_probe(Stream *stream);
+  void probe_unmarked();
+  void rescue(Stream *stream, Op *op, const Status &why);
+
+  // staged copies (lane_staged.cpp)
+  Verdict small_to_device(Stream *stream, Op *op);
+  Verdict small_to_host(Stream *stream, Op *op);
+  Verdict staged_to_device(Stream *stream, Op *op);
+  Verdict staged_to_host(Stream *stream, Op *op);
+  Verdict staged_across(Stream *stream, Op *op);
+  Verdict host_to_host(Stream *stream, Op *op);
+  void step(Op *part);
+  void cross_read(Op *part);
+  void cross_write(Op *read);
+  void part_done(Op *part);
+  Op *make_part(OpKind kind, Op *parent, Stream *stream, Chunk *chunk, uint64_t offset, uint64_t nbytes);
+
+  Device *const device_;
+  Runtime *const runtime_;
+  const acl::Api *api_ = nullptr;
+  std::thread thread_;
+  Parker parker_;
+  Stack<Command> inbox_;
+  std::atomic<bool> nudged_{false};
+
+  Stream *internal_ = nullptr;
+  std::vector<Stream *> streams_;          ///< open ones. Owns: a reference each
+  std::deque<Stream *> ready_;
+  std::vector<Stream *> unmarked_;
+  std::vector<Stream *> without_event_;    ///< held for want of an event
+  NativeEvent *events_ = nullptr;
+  std::vector<NativeEvent *> all_events_;
+  Staging chunks_, slots_;
+  Settler settler_;
+  int64_t spin_us_ = 20;
+  int64_t next_watch_ms_ = 0;
+
+  // closing
+  std::atomic<bool> closing_{false}, finish_asked_{false};
+  std::atomic<int64_t> deadline_ms_{0};
+  std::mutex gate_;  // guards the next two lines; a leaf
+  std::condition_variable gate_changed_;
+  bool opened_ = false, drained_ = false, leak_ = false;
+  uint64_t stuck_streams_ = 0;
+  Status close_status_;
+  uint64_t ops_given_up_ = 0;
+};
+
+int64_t now_ms();
+
+}  // namespace aiocann::core

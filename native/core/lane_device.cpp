@@ -1,0 +1,146 @@
+// lane_device.cpp: a lane's first and last acts.
+#include "core/device.hpp"
+#include "core/lane.hpp"
+#include "core/memory.hpp"
+#include "core/reactor.hpp"
+#include "core/runtime.hpp"
+#include "core/stream.hpp"
+
+namespace aiocann::core {
+
+Status Lane::open_device() {
+  const acl::Api &api = *api_;
+  if (const int32_t code = api.aclrtSetDevice(device_->index); code != 0) return driver_error(code, "aclrtSetDevice");
+  Status status;
+  void *raw = nullptr;
+  int32_t id = -1;
+  auto check = [&](int32_t code, const char *call) {
+    if (status.is_ok() && code != 0) status = driver_error(code, call);
+    return status.is_ok();
+  };
+  device_->reactor = std::make_unique<Reactor>(device_);
+  device_->reactor->start();
+  const bool well = check(api.aclrtGetCurrentContext(&device_->context), "aclrtGetCurrentContext") &&
+                    check(api.aclrtCreateStream(&raw), "aclrtCreateStream") &&
+                    check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId") &&
+                    check(api.aclrtSubscribeReport(device_->reactor->thread_id(), raw), "aclrtSubscribeReport");
+  if (!well) {
+    device_->reactor->ask_to_stop();
+    device_->reactor->join();
+    if (raw != nullptr) api.aclrtDestroyStream(raw);
+    api.aclrtResetDevice(device_->index);
+    return status;
+  }
+  internal_ = new Stream(device_, raw, id, true);
+  device_->register_stream(internal_);
+  device_->reactor->go();
+  if (const char *name = api.aclrtGetSocName()) device_->soc_name = name;
+  if (api.aclrtGetPhyDevIdByUserDevId != nullptr) {
+    int32_t physical = -1;
+    if (api.aclrtGetPhyDevIdByUserDevId(device_->index, &physical) == 0) device_->physical_id = physical;
+  }
+  for (const auto &other : runtime_->devices) {
+    int32_t can = 0;
+    if (other.get() == device_) continue;
+    if (api.aclrtDeviceCanAccessPeer(&can, device_->index, other->index) == 0 && can != 0) {
+      device_->peer_matrix[static_cast<size_t>(other->position)] = 1;
+    }
+  }
+  route_faults(api, device_);
+  return status;
+}
+
+void Lane::close_device() {
+  const acl::Api &api = *api_;
+  bool leak = false;
+  {
+    std::lock_guard<std::mutex> lock(gate_);
+    leak = leak_;
+  }
+  // First the reactor: when it has ended, nobody but us touches what is left.
+  device_->reactor->ask_to_stop();
+  api.aclrtLaunchCallback(Reactor::wake_callback, nullptr, ACL_CALLBACK_NO_BLOCK, internal_->raw);
+  device_->reactor->join();
+  unroute_faults(device_);
+
+  const Status why = Status::error(AIOCANN_E_CLOSED,
+                                   "The runtime was closed while this was in flight, and it did not end in time. Its "
+                                   "memory on the device and in pinned blocks is leaked.");
+  const std::vector<Stream *> streams = streams_;
+  for (Stream *stream : streams) {
+    stream->closing.store(true, std::memory_order_release);
+    const bool stuck = !stream->drained();
+    if (stuck) stream->give_up(why, settler_, &ops_given_up_);
+    while (Op *op = stream->fifo_first) {
+      stream->fifo_first = op->fifo_next;
+      if (op->kind == OpKind::kStreamClose && !stuck) {
+        settle(op, Status::ok());
+        continue;
+      }
+      ++ops_given_up_;
+      if (op->assigned > 0) bury(op);  // parts of it may be on the device
+      settle(op, why);
+    }
+    if (stuck) {
+      stream->destroyed = true;
+      continue;
+    }
+    Status status;
+    destroy_stream(stream, &status);
+    if (close_status_.is_ok()) close_status_ = status;
+  }
+  if (!internal_->drained()) internal_->give_up(why, settler_, &ops_given_up_);
+  settler_.run();
+  device_->unregister_stream(internal_);
+  abandon_inbox();
+  if (leak) return;
+
+  chunks_.close();
+  slots_.close();
+  auto check = [&](int32_t code, const char *call) {
+    if (code != 0 && close_status_.is_ok()) close_status_ = driver_error(code, call);
+  };
+  api.aclrtUnSubscribeReport(device_->reactor->thread_id(), internal_->raw);
+  check(api.aclrtDestroyStream(internal_->raw), "aclrtDestroyStream");
+  device_->free_events.close();
+  for (NativeEvent *event : all_events_) {
+    check(api.aclrtDestroyEvent(event->raw), "aclrtDestroyEvent");
+    delete event;
+  }
+  all_events_.clear();
+  for (uint64_t address : device_->pool.remove_segments(true)) {
+    check(api.aclrtFree(reinterpret_cast<void *>(address)), "aclrtFree");
+  }
+  check(api.aclrtResetDevice(device_->index), "aclrtResetDevice");
+  internal_->release();
+}
+
+void Lane::abandon_inbox() {
+  const Status why = Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
+  Command *command = inbox_.close();
+  while (command != nullptr) {
+    Command *next = command->next;
+    switch (command->kind) {
+      case CommandKind::kOp: {
+        Op *op = static_cast<Op *>(command->owner);
+        settle(op, op->kind == OpKind::kStreamClose ? Status::ok() : why);
+        break;
+      }
+      case CommandKind::kStep: {
+        Op *part = static_cast<Op *>(command->owner);
+        if (part->chunk != nullptr) part->chunk->release();
+        part->chunk = nullptr;
+        part->release();
+        break;
+      }
+      case CommandKind::kRequest: static_cast<Op *>(command->owner)->release(); break;
+      case CommandKind::kStreamPoke:
+      case CommandKind::kStreamRelease: static_cast<Stream *>(command->owner)->release(); break;
+      case CommandKind::kMemDropped: drop_mem(static_cast<Mem *>(command->owner)); break;
+      case CommandKind::kMemUnused: free_mem(static_cast<Mem *>(command->owner)); break;
+    }
+    command = next;
+  }
+}
+
+}  // namespace aiocann::core

@@ -1,0 +1,136 @@
+// lane_memory.cpp: what a lane does for memory: growing the pool, pinned blocks, giving back, and requests of
+// other lanes.
+#include <time.h>
+
+#include "core/device.hpp"
+#include "core/graph_op.hpp"
+#include "core/lane.hpp"
+#include "core/memory.hpp"
+#include "core/runtime.hpp"
+#include "core/stream.hpp"
+
+namespace aiocann::core {
+
+Status Lane::allocate(Mem *mem, uint64_t stream) {
+  Pool &pool = device_->pool;
+  int32_t code = 0;
+  // More than once only when another thread takes what this one has just made.
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    if (Block *block = pool.take(mem->nbytes, stream)) {
+      mem->block = block;
+      mem->address.store(block->address(), std::memory_order_release);
+      return Status::ok();
+    }
+    const uint64_t exact = (Pool::rounded(mem->nbytes) + Pool::kHugePage - 1) / Pool::kHugePage * Pool::kHugePage;
+    bool grown = false;
+    for (int round = 0; round < 2 && !grown; ++round) {
+      for (uint64_t bytes : {Pool::segment_bytes(mem->nbytes), exact}) {
+        void *address = nullptr;
+        code = api_->aclrtMalloc(&address, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
+        if (code == 0) {
+          pool.add_segment(reinterpret_cast<uint64_t>(address), bytes);
+          grown = true;
+          break;
+        }
+      }
+      if (grown || round > 0) break;
+      // Out of memory: what the pool keeps for nothing goes back to the driver, then once more.
+      const std::vector<uint64_t> empty = pool.remove_segments(false);
+      if (empty.empty()) break;
+      for (uint64_t address : empty) api_->aclrtFree(reinterpret_cast<void *>(address));
+    }
+    if (!grown) break;
+  }
+  const Status cause = driver_error(code, "aclrtMalloc");
+  size_t free_bytes = 0, total = 0;
+  api_->aclrtGetMemInfo(kHbmMemory, &free_bytes, &total);
+  Status status = Status::error(
+      AIOCANN_E_NO_MEMORY,
+      "Device %d has no %llu bytes left: %llu of %llu bytes are free in the driver, and aiocann's pool holds %llu, "
+      "of which %llu are in use. %s",
+      device_->index, static_cast<unsigned long long>(mem->nbytes), static_cast<unsigned long long>(free_bytes),
+      static_cast<unsigned long long>(total), static_cast<unsigned long long>(pool.reserved_bytes()),
+      static_cast<unsigned long long>(pool.used_bytes()), cause.get()->detail);
+  aiocann_error &error = status.mutate();
+  error.device = device_->index;
+  error.requested = mem->nbytes;
+  error.free_bytes = free_bytes;
+  error.total = total;
+  error.reserved = pool.reserved_bytes();
+  error.used = pool.used_bytes();
+  snprintf(error.call, sizeof error.call, "aclrtMalloc");
+  return status;
+}
+
+Status Lane::pinned(uint64_t nbytes, void **address) {
+  const int32_t code = api_->aclrtMallocHost(address, nbytes);
+  if (code == 0) return Status::ok();
+  const Status cause = driver_error(code, "aclrtMallocHost");
+  Status status = Status::error(AIOCANN_E_NO_MEMORY, "The driver gave no %llu bytes of pinned host memory. %s",
+                                static_cast<unsigned long long>(nbytes), cause.get()->detail);
+  aiocann_error &error = status.mutate();
+  error.requested = nbytes;
+  error.used = runtime_->counters.pinned_bytes.load(std::memory_order_relaxed);
+  snprintf(error.call, sizeof error.call, "aclrtMallocHost");
+  return status;
+}
+
+void Lane::unpin(void *address) {
+  // Nobody is left to tell if it fails.
+  api_->aclrtFreeHost(address);
+}
+
+void Lane::drop_mem(Mem *mem) {
+  if (mem->block != nullptr && !mem->lent) {
+    mem->lent = true;
+    const uint64_t stream = mem->only_stream();
+    device_->pool.lend(mem->block, stream == Mem::kManyStreams ? 0 : stream);
+  }
+  mem->release();
+}
+
+void Lane::free_mem(Mem *mem) {
+  if (mem->kind == MemKind::kPinned) {
+    runtime_->pinned.remove(mem);
+    unpin(reinterpret_cast<void *>(mem->address.load(std::memory_order_relaxed)));
+    subtract(runtime_->counters.pinned_bytes, mem->nbytes);
+  } else if (mem->block != nullptr) {
+    device_->pool.give_back(mem->block, mem->lent);
+  }
+  delete mem;
+}
+
+// ---- between lanes ---------------------------------------------------------------------------------------
+
+bool Lane::ask(Device *other, Op *op) {
+  op->requested.store(true, std::memory_order_relaxed);
+  op->retain();
+  if (other->lane->push(&op->request)) return true;
+  op->requested.store(false, std::memory_order_relaxed);
+  op->release();
+  return false;
+}
+
+void Lane::answer_request(Op *op) {
+  Status status;
+  for (Side *side : {&op->dst, &op->src}) {
+    Mem *mem = side->mem;
+    if (mem == nullptr || mem->device != device_ || mem->address.load(std::memory_order_acquire) != 0) continue;
+    if (status.is_ok()) status = allocate(mem, 0);
+  }
+  if (status.is_ok() && op->plan == CopyPlan::kPeer) status = enable_peer(op->stream->device);
+  op->request_status = status;
+  op->requested.store(false, std::memory_order_release);
+  op->stream->poke();
+  op->release();
+}
+
+Status Lane::enable_peer(Device *other) {
+  std::atomic<uint8_t> &state = device_->peer_state(other->position);
+  if (state.load(std::memory_order_relaxed) == 1) return Status::ok();
+  const int32_t code = api_->aclrtDeviceEnablePeerAccess(other->index, 0);
+  state.store(code == 0 ? 1 : 2, std::memory_order_release);
+  return code == 0 ? Status::ok() : driver_error(code, "aclrtDeviceEnablePeerAccess");
+}
+
+}  // namespace aiocann::core

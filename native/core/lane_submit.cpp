@@ -1,0 +1,327 @@
+// lane_submit.cpp: the head of a stream's FIFO: may it go, and what it is to the driver.
+#include "core/device.hpp"
+#include "core/graph_op.hpp"
+#include "core/lane.hpp"
+#include "core/memory.hpp"
+#include "core/reactor.hpp"
+#include "core/runtime.hpp"
+#include "core/stream.hpp"
+
+namespace aiocann::core {
+namespace {
+
+/// Commands of one stream in one turn of the lane.
+constexpr int kTurn = 32;
+/// Commands without a marker, at most.
+constexpr uint32_t kMaxUnmarked = 64;
+constexpr int32_t kRescueMs = 5000;
+constexpr int32_t kSyncTimeout = 507046;
+
+void *at(const Side &side, uint64_t offset = 0) {
+  if (side.host != nullptr) return side.host + offset;
+  return reinterpret_cast<void *>(side.mem->address.load(std::memory_order_acquire) + side.offset + offset);
+}
+
+}  // namespace
+
+void Lane::run_stream(Stream *stream) {
+  for (int i = 0; i < kTurn; ++i) {
+    Op *op = stream->fifo_first;
+    if (op == nullptr) return;
+    Op *next = op->fifo_next;  // the op may be gone before try_head returns
+    if (try_head(stream, op) == Verdict::kHeld) return;
+    stream->fifo_first = next;
+    if (next == nullptr) stream->fifo_last = nullptr;
+  }
+  make_ready(stream);
+}
+
+Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
+  if (stream->destroyed) {
+    settle(op, op->kind == OpKind::kStreamClose
+                   ? Status::ok()
+                   : Status::error(AIOCANN_E_CLOSED, "The stream was closed before this %s reached it.", op->name()));
+    return Verdict::kGone;
+  }
+  if (op->kind == OpKind::kStreamClose) return submit_close(stream, op);
+  const bool begun = op->assigned > 0;
+  if (stream->faulted() && !begun) return not_on_device(stream, op);
+  if (!stream->has_credit()) return Verdict::kHeld;
+  Verdict verdict = Verdict::kHeld;
+  if (!ready_event(stream, op, &verdict)) return verdict;
+  if (!begun && !ready_memory(stream, op, &verdict)) return verdict;
+  switch (op->kind) {
+    case OpKind::kMemcpy: return submit_copy(stream, op);
+    case OpKind::kMemset: return submit_memset(stream, op);
+    case OpKind::kMark: return submit_mark(stream, op);
+    case OpKind::kWait: return submit_wait(stream, op);
+    case OpKind::kGraph: return submit_graph(stream, op);
+    default: return fail_head(stream, op, Status::error(AIOCANN_E_INTERNAL, "A stream got a %s.", op->name()));
+  }
+}
+
+// ---- what an op may lack ---------------------------------------------------------------------------------
+
+bool Lane::ready_memory(Stream *stream, Op *op, Verdict *verdict) {
+  if (op->graph != nullptr) {
+    for (Mem *mem : op->graph->mems) {
+      if (!ready_mem(stream, op, mem, verdict)) return false;
+    }
+  }
+  for (Side *side : {&op->dst, &op->src}) {
+    if (side->mem != nullptr && !ready_mem(stream, op, side->mem, verdict)) return false;
+  }
+  return op->plan != CopyPlan::kPeer || ready_peer(stream, op, verdict);
+}
+
+bool Lane::ready_mem(Stream *stream, Op *op, Mem *mem, Verdict *verdict) {
+  if (mem->address.load(std::memory_order_acquire) != 0) return true;
+  if (mem->device == device_) {
+    const Status status = allocate(mem, mem->wanted_by_stream);
+    if (status.is_ok()) return true;
+    *verdict = fail_head(stream, op, status);
+    return false;
+  }
+  *verdict = Verdict::kHeld;
+  if (op->requested.load(std::memory_order_acquire)) return false;
+  if (!op->request_status.is_ok()) {
+    *verdict = fail_head(stream, op, op->request_status);
+  } else if (!ask(mem->device, op)) {
+    *verdict = fail_head(stream, op, Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", mem->device->index));
+  }
+  return false;
+}
+
+bool Lane::ready_peer(Stream *stream, Op *op, Verdict *verdict) {
+  Device *other = op->src.mem->device == device_ ? op->dst.mem->device : op->src.mem->device;
+  uint8_t there = other->peer_state(device_->position).load(std::memory_order_acquire);
+  const Status here = enable_peer(other);
+  if (here.is_ok() && there == 1) return true;
+  if (!here.is_ok() || there == 2) {
+    // The driver said that they could, and now says that they cannot: by way of the host, then.
+    op->plan = CopyPlan::kCross;
+    op->path.store(AIOCANN_PATH_STAGED, std::memory_order_relaxed);
+    return true;
+  }
+  *verdict = Verdict::kHeld;
+  if (op->requested.load(std::memory_order_acquire)) return false;
+  if (!ask(other, op)) {
+    *verdict = fail_head(stream, op, Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", other->index));
+  }
+  return false;
+}
+
+bool Lane::ready_event(Stream *stream, Op *op, Verdict *verdict) {
+  if (events_ != nullptr) return true;
+  for (bool announced = false;; announced = true) {
+    events_ = device_->free_events.take();
+    if (events_ != nullptr) return true;
+    if (announced) break;
+    void *raw = nullptr;
+    const int32_t code = api_->aclrtCreateEventExWithFlag(&raw, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+    if (code == 0) {
+      events_ = new NativeEvent{nullptr, raw};
+      all_events_.push_back(events_);
+      add(runtime_->counters.events_created);
+      return true;
+    }
+    const Status failure = driver_error(code, "aclrtCreateEventExWithFlag");
+    if (all_events_.empty()) {
+      *verdict = fail_head(stream, op, failure);
+      return false;
+    }
+    // Some are in use and will come back.
+    device_->event_starved.store(true, std::memory_order_seq_cst);
+  }
+  stream->retain();
+  without_event_.push_back(stream);
+  *verdict = Verdict::kHeld;
+  return false;
+}
+
+NativeEvent *Lane::take_event() {
+  if (events_ == nullptr) events_ = device_->free_events.take();
+  NativeEvent *event = events_;
+  if (event == nullptr) return nullptr;
+  events_ = event->next;
+  event->next = nullptr;
+  add(runtime_->counters.events_in_use);
+  return event;
+}
+
+bool Lane::held_until_drained(Stream *stream) {
+  if (stream->unmarked > 0) place_probe(stream);
+  return !stream->drained();
+}
+
+// ---- what becomes of it ----------------------------------------------------------------------------------
+
+Lane::Verdict Lane::fail_head(Stream *stream, Op *op, const Status &why) {
+  stream->fail(op, why);
+  return not_on_device(stream, op);
+}
+
+Lane::Verdict Lane::not_on_device(Stream *stream, Op *op) {
+  op->retain();
+  op->on_device = false;
+  stream->append(op, settler_);
+  if (op->kind == OpKind::kMark) tell_submit_waiters(op);
+  op->release();
+  return Verdict::kGone;
+}
+
+void Lane::tell_submit_waiters(Op *mark) {
+  mark->mark_submitted.store(true, std::memory_order_seq_cst);
+  for (Delivery *node = mark->submit_waiters.close(); node != nullptr;) {
+    Delivery *next = node->next;
+    Op *waiter = node->dependent;
+    waiter->stream->poke();
+    waiter->release();
+    node = next;
+  }
+}
+
+void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker) {
+  op->retain();  // once the callback is launched, the reactor may be quicker than we
+  op->on_device = true;
+  op->tasks = n_tasks;
+  if (n_tasks > 0) op->has_tasks = api_->aclrtGetThreadLastTaskId(&op->last_task) == 0;
+  Status trouble;
+  if (wants_marker) {
+    op->tasks += 2;
+    op->has_marker = true;
+    op->event = take_event();
+    if (op->event != nullptr) {
+      if (const int32_t code = api_->aclrtRecordEvent(op->event->raw, stream->raw); code != 0) {
+        trouble = driver_error(code, "aclrtRecordEvent");
+        device_->release_event(op->event);
+        op->event = nullptr;
+      }
+    }
+    stream->unmarked = 0;
+  }
+  stream->append(op, settler_);
+  if (op->kind == OpKind::kMark) tell_submit_waiters(op);
+  if (wants_marker) {
+    op->retain();  // the callback's
+    const int32_t code =
+        api_->aclrtLaunchCallback(Reactor::marker_callback, op, ACL_CALLBACK_NO_BLOCK, stream->raw);
+    if (code != 0) {
+      trouble = driver_error(code, "aclrtLaunchCallback");
+      op->release();
+      rescue(stream, op, trouble);
+    } else if (!trouble.is_ok()) {
+      stream->fail(op, trouble);
+    }
+  } else if (++stream->unmarked >= kMaxUnmarked) {
+    place_probe(stream);
+  } else if (!stream->wants_marker) {
+    stream->wants_marker = true;
+    stream->retain();
+    unmarked_.push_back(stream);
+  }
+  op->release();
+}
+
+void Lane::rescue(Stream *stream, Op *op, const Status &why) {
+  // No marker, so nothing will tell when the device has passed. This is a driver in trouble: waiting here, for a
+  // bounded time, is the price of knowing that memory is not taken away from a device that still uses it.
+  stream->fail(op, why);
+  if (api_->aclrtSynchronizeStreamWithTimeout(stream->raw, kRescueMs) == kSyncTimeout) return;
+  device_->apply_faults();
+  stream->marker_passed(op, settler_);
+}
+
+void Lane::place_probe(Stream *stream) {
+  submitted(stream, new Op(OpKind::kProbe, runtime_, stream, nullptr, false), 0, true);
+}
+
+void Lane::probe_unmarked() {
+  for (Stream *stream : unmarked_) {
+    stream->wants_marker = false;
+    if (stream->unmarked > 0 && !stream->destroyed) place_probe(stream);
+    stream->release();
+  }
+  unmarked_.clear();
+}
+
+// ---- the kinds -------------------------------------------------------------------------------------------
+
+Lane::Verdict Lane::submit_copy(Stream *stream, Op *op) {
+  aclrtMemcpyKind kind = ACL_MEMCPY_DEVICE_TO_DEVICE;
+  switch (op->plan) {
+    case CopyPlan::kDirect:
+      if (op->src.host != nullptr) kind = ACL_MEMCPY_HOST_TO_DEVICE;
+      if (op->dst.host != nullptr) kind = ACL_MEMCPY_DEVICE_TO_HOST;
+      break;
+    case CopyPlan::kPeer: break;
+    case CopyPlan::kToDevice:
+      return op->nbytes <= Staging::kSlotBytes ? small_to_device(stream, op) : staged_to_device(stream, op);
+    case CopyPlan::kToHost:
+      return op->nbytes <= Staging::kSlotBytes ? small_to_host(stream, op) : staged_to_host(stream, op);
+    case CopyPlan::kCross: return staged_across(stream, op);
+    case CopyPlan::kHost: return host_to_host(stream, op);
+  }
+  const int32_t code = api_->aclrtMemcpyAsync(at(op->dst), op->nbytes, at(op->src), op->nbytes, kind, stream->raw);
+  if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemcpyAsync"));
+  submitted(stream, op, 1, op->notify);
+  return Verdict::kGone;
+}
+
+Lane::Verdict Lane::submit_memset(Stream *stream, Op *op) {
+  const int32_t code = api_->aclrtMemsetAsync(at(op->dst), op->nbytes, op->value, op->nbytes, stream->raw);
+  if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemsetAsync"));
+  submitted(stream, op, 1, op->notify);
+  return Verdict::kGone;
+}
+
+Lane::Verdict Lane::submit_mark(Stream *stream, Op *op) {
+  // What needs neither an event to wait for nor a time passes when its predecessors have, if those have markers.
+  if (op->mark_kind != AIOCANN_MARK_RECORD && stream->unmarked == 0) return not_on_device(stream, op);
+  submitted(stream, op, 0, true);
+  return Verdict::kGone;
+}
+
+Lane::Verdict Lane::submit_wait(Stream *stream, Op *op) {
+  Op *mark = op->mark;
+  if (!mark->mark_submitted.load(std::memory_order_seq_cst) && !mark->settled()) {
+    if (op->awaits_submission) return Verdict::kHeld;
+    op->awaits_submission = true;
+    op->submit_waiter.dependent = op;
+    op->retain();
+    if (mark->submit_waiters.push(&op->submit_waiter)) return Verdict::kHeld;
+    op->release();  // it was submitted just now
+  }
+  if (!op->depends_registered) {
+    op->depends_registered = true;
+    op->settle_waiter.dependent = op;
+    op->retain();
+    if (!mark->watchers.push(&op->settle_waiter)) {
+      op->mark_known.store(true, std::memory_order_release);
+      op->release();
+    }
+  }
+  const bool known = op->mark_known.load(std::memory_order_acquire);
+  if (mark->mark_needs_host && !known) return Verdict::kHeld;
+  if (known || mark->stream == stream) return not_on_device(stream, op);
+  NativeEvent *event = mark->stream->pin_event(mark);
+  // Passed, or without an event: it settles soon, and that pokes us.
+  if (event == nullptr) return Verdict::kHeld;
+  const int32_t code = api_->aclrtStreamWaitEvent(stream->raw, event->raw);
+  const Status failure = code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");
+  mark->stream->unpin_event(mark);
+  if (code != 0) return fail_head(stream, op, failure);
+  submitted(stream, op, 1, op->notify);
+  return Verdict::kGone;
+}
+
+Lane::Verdict Lane::submit_close(Stream *stream, Op *op) {
+  if (held_until_drained(stream)) return Verdict::kHeld;
+  Status status = stream->take_unreported();
+  Status destroyed;
+  destroy_stream(stream, &destroyed);
+  settle(op, status.is_ok() ? destroyed : status);
+  return Verdict::kGone;
+}
+
+}  // namespace aiocann::core

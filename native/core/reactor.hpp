@@ -1,0 +1,39 @@
+// reactor.hpp: the thread of a device that learns which markers have been reached.
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "core/op.hpp"
+
+namespace aiocann::core {
+
+class Reactor {
+ public:
+  explicit Reactor(Device *device) : device_(device) {}
+  /// Starts the thread; afterwards thread_id() is what aclrtSubscribeReport wants. Thread: lane.
+  void start();
+  /// The internal stream is subscribed: from now on reports can be awaited. Thread: lane.
+  void go();
+  /// Thread: lane. The caller also launches wake_callback, so that the thread looks.
+  void ask_to_stop() { stopping_.store(true, std::memory_order_release); }
+  void join() { thread_.join(); }
+  bool started() const { return thread_.joinable(); }
+  uint64_t thread_id() const { return static_cast<uint64_t>(id_); }
+
+  /// Callbacks for aclrtLaunchCallback. The first one's argument is the op, and owns a reference of it.
+  static void marker_callback(void *op);
+  static void wake_callback(void *) {}
+
+ private:
+  void run();
+  Device *const device_;
+  std::thread thread_;
+  pthread_t id_{};
+  std::atomic<bool> going_{false}, stopping_{false};
+  Op *first_ = nullptr, *last_ = nullptr;  ///< reached by the last report. Thread: own
+};
+
+}  // namespace aiocann::core

@@ -1,0 +1,62 @@
+// status.cpp: failures as values, and the last failure of each thread.
+#include "core/status.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace aiocann::core {
+namespace {
+
+// Plain data, so that no destructor runs when a thread or the process ends.
+thread_local aiocann_error last_error{0, -1, -1, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}};
+
+std::shared_ptr<aiocann_error> blank(int32_t code) {
+  auto error = std::make_shared<aiocann_error>();
+  std::memset(error.get(), 0, sizeof(aiocann_error));
+  error->code = code;
+  error->device = -1;
+  error->node = -1;
+  return error;
+}
+
+}  // namespace
+
+Status Status::error(int32_t code, const char *format, ...) {
+  Status status;
+  status.error_ = blank(code);
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(status.error_->detail, sizeof status.error_->detail, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+Status Status::driver(int32_t code, const char *call, const char *recent_message) {
+  Status status;
+  status.error_ = blank(code);
+  std::snprintf(status.error_->call, sizeof status.error_->call, "%s", call);
+  if (recent_message != nullptr && recent_message[0] != '\0') {
+    std::snprintf(status.error_->detail, sizeof status.error_->detail, "%s failed with code %d: %s", call,
+                  code, recent_message);
+  } else {
+    std::snprintf(status.error_->detail, sizeof status.error_->detail, "%s failed with code %d.", call, code);
+  }
+  return status;
+}
+
+aiocann_error &Status::mutate() {
+  // A status that was copied is shared: what is added here belongs to this one alone.
+  if (error_.use_count() > 1) error_ = std::make_shared<aiocann_error>(*error_);
+  return *error_;
+}
+
+int32_t publish(const Status &status) {
+  if (status.is_ok()) return 0;
+  last_error = *status.get();
+  return last_error.code;
+}
+
+}  // namespace aiocann::core
+
+extern "C" const aiocann_error *aiocann_last_error(void) { return &aiocann::core::last_error; }

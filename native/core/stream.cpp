@@ -1,0 +1,316 @@
+// stream.cpp: passing and settling. Every decision about an op's outcome is made here, under its stream's lock;
+// never two such locks at once: what concerns other streams goes through the Settler.
+#include "core/stream.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+#include "core/device.hpp"
+#include "core/lane.hpp"
+#include "core/memory.hpp"
+#include "core/runtime.hpp"
+
+using namespace aiocann::core;
+
+namespace {
+
+std::atomic<uint64_t> next_stream_id{1};
+
+/// Task ids count up and wrap around.
+bool not_after(uint32_t task, uint32_t last) { return static_cast<int32_t>(last - task) >= 0; }
+
+Status predecessor(const Status &fault, uint64_t cause_op, const char *cause_kind, const Op *op) {
+  // What failed first, not the chain of those that failed because of it.
+  static constexpr char kBecause[] = " before it failed: ";
+  const char *root = fault.get()->detail;
+  if (fault.code() == AIOCANN_E_PREDECESSOR) {
+    if (const char *found = strstr(root, kBecause)) root = found + sizeof kBecause - 1;
+  }
+  Status status = Status::error(AIOCANN_E_PREDECESSOR, "%s is void: %s%s%s", op->name(), cause_kind, kBecause, root);
+  aiocann_error &error = status.mutate();
+  error.cause_op = cause_op;
+  error.device = fault.get()->device;
+  snprintf(error.cause_kind, sizeof error.cause_kind, "%s", cause_kind);
+  return status;
+}
+
+}  // namespace
+
+aiocann_stream::aiocann_stream(Device *on, void *raw_stream, int32_t stream_id, bool is_internal)
+    : device(on),
+      raw(raw_stream),
+      driver_id(stream_id),
+      id(next_stream_id.fetch_add(1, std::memory_order_relaxed)),
+      internal(is_internal) {
+  poke_command.kind = CommandKind::kStreamPoke;
+  poke_command.owner = this;
+  release_command.kind = CommandKind::kStreamRelease;
+  release_command.owner = this;
+  device->runtime->retain();
+}
+
+aiocann_stream::~aiocann_stream() {
+  if (workspace != nullptr) workspace->release_handle();
+  device->runtime->release();
+}
+
+void aiocann_stream::release() {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+void aiocann_stream::poke() {
+  if (poke_queued.exchange(true, std::memory_order_acq_rel)) return;
+  retain();
+  if (!device->lane->push(&poke_command)) release();
+}
+
+void aiocann_stream::append(Op *op, Settler &settler) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  op->sequence = ++next_sequence_;
+  tasks_in_driver_ += op->tasks;
+  if (op->has_marker) device->markers_in_flight.fetch_add(1, std::memory_order_relaxed);
+  if (op->has_host_part) ++host_parts_;
+  if (op->kind == OpKind::kMark) op->mark_needs_host = host_parts_ > 0;
+  submitted_.push_back(op);
+  if (op->has_tasks) {
+    last_appended_task_ = op->last_task;
+    knows_appended_task_ = true;
+    for (size_t i = 0; i < early_faults_.size();) {
+      if (not_after(early_faults_[i].task_id, op->last_task)) {
+        blame_locked(op, early_faults_[i]);
+        early_faults_.erase(early_faults_.begin() + static_cast<ptrdiff_t>(i));
+      } else {
+        ++i;
+      }
+    }
+  }
+  if (!op->on_device) advance_locked(settler);
+}
+
+bool aiocann_stream::marker_passed(Op *op, Settler &settler) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (op->is_passed || op->sequence <= passed_sequence_) return false;  // the watchdog was quicker
+  passed_sequence_ = op->sequence;
+  advance_locked(settler);
+  return true;
+}
+
+void aiocann_stream::advance(Settler &settler) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  advance_locked(settler);
+}
+
+void aiocann_stream::host_part_done(Op *op, Settler &settler) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  --op->host_left;
+  settle_passed_locked(settler);
+}
+
+void aiocann_stream::advance_locked(Settler &settler) {
+  while (Op *op = submitted_.front()) {
+    if (op->on_device && op->sequence > passed_sequence_) break;
+    // Whether a wait's mark failed is known once that has settled; it brings us back here.
+    if (op->kind == OpKind::kWait && op->depends_registered && !op->mark_known.load(std::memory_order_acquire)) {
+      break;
+    }
+    submitted_.remove(op);
+    pass_locked(op, settler);
+  }
+  settle_passed_locked(settler);
+  if (wants_credit_ && tasks_in_driver_ <= kStreamCredit / 2) {
+    wants_credit_ = false;
+    poke();
+  }
+}
+
+void aiocann_stream::pass_locked(Op *op, Settler &settler) {
+  op->is_passed = true;
+  tasks_in_driver_ -= op->tasks;
+  if (op->has_marker) device->markers_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  if (op->depends_registered && !op->mark->status.is_ok()) {
+    const aiocann_error &error = *op->mark->status.get();
+    const bool indirect = error.cause_op != 0;
+    const char *kind = indirect ? error.cause_kind : op->mark->name();
+    op->fail(predecessor(op->mark->status, indirect ? error.cause_op : op->mark->id, kind, op));
+    // Order carries a device's failure: what follows this wait follows what failed. (A mark that was merely
+    // refused, its stream being closed, says nothing about this stream.)
+    if (fault_.is_ok() && (error.is_fault || error.code == AIOCANN_E_PREDECESSOR)) {
+      fault_ = op->status;
+      fault_op_ = op->status.get()->cause_op;
+      fault_kind_ = op->status.get()->cause_kind;
+      faulted_.store(true, std::memory_order_release);
+    }
+  }
+  const Op *owner = op->parent != nullptr ? op->parent : op;
+  if (op->status.is_ok()) {
+    if (!fault_.is_ok() && owner->id != fault_op_ && !(op->kind == OpKind::kStreamClose)) {
+      op->status = predecessor(fault_, fault_op_, fault_kind_, op);
+    }
+  } else if (op->status.get()->is_fault && fault_.is_ok() && !internal) {
+    fault_ = op->status;
+    fault_op_ = owner->id;
+    fault_kind_ = owner->name();
+    faulted_.store(true, std::memory_order_release);
+  }
+  if (op->event != nullptr) {
+    if (op->kind == OpKind::kMark && op->mark_kind == AIOCANN_MARK_RECORD && op->on_device) {
+      uint64_t microseconds = 0;
+      if (device->runtime->api().aclrtEventGetTimestamp(op->event->raw, &microseconds) == 0) {
+        op->timestamp_us.store(microseconds, std::memory_order_relaxed);
+      }
+    }
+    if (op->event_pins == 0) {
+      device->release_event(op->event);
+      op->event = nullptr;
+    }
+  }
+  if (op->is_internal()) {
+    if (op->parent != nullptr && op->parent->stream == this) op->parent->fail(op->status);
+    settler.passed(op);
+    return;
+  }
+  passed_.push_back(op);
+  // A small copy to the host: its slot is emptied by this thread, once the lock is released.
+  if (op->chunk != nullptr) settler.passed(op);
+}
+
+void aiocann_stream::settle_passed_locked(Settler &settler) {
+  bool earlier_left = false;
+  for (Op *op = passed_.front(); op != nullptr;) {
+    Op *next = OpList::after(op);
+    if (op->host_left > 0 || (op->is_mark() && earlier_left)) {
+      earlier_left = true;
+    } else {
+      passed_.remove(op);
+      if (op->has_host_part) --host_parts_;
+      if (!op->notify && !op->status.is_ok() && op->status.code() != AIOCANN_E_PREDECESSOR &&
+          unreported_.is_ok()) {
+        unreported_ = predecessor(op->status, op->id, op->name(), op);
+      }
+      if (op->status.is_ok() && !unreported_.is_ok() && op->kind == OpKind::kMark &&
+          op->mark_kind == AIOCANN_MARK_SYNCHRONIZE) {
+        op->status = unreported_;
+        unreported_ = Status();
+      }
+      op->publish();
+      settler.settled(op);
+    }
+    op = next;
+  }
+  if (wants_drained_ && submitted_.empty() && passed_.empty()) {
+    wants_drained_ = false;
+    poke();
+  }
+}
+
+void aiocann_stream::attach_fault(const FaultRecord &fault) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  for (Op *op = submitted_.front(); op != nullptr; op = OpList::after(op)) {
+    if (op->has_tasks && not_after(fault.task_id, op->last_task)) {
+      blame_locked(op, fault);
+      return;
+    }
+  }
+  if (!knows_appended_task_ || !not_after(fault.task_id, last_appended_task_)) {
+    early_faults_.push_back(fault);
+    return;
+  }
+  // Its op has passed already, so it came late: at least nothing later is taken for good.
+  blame_locked(nullptr, fault);
+}
+
+void aiocann_stream::blame_locked(Op *op, const FaultRecord &fault) {
+  const char *what = op != nullptr ? (op->parent != nullptr ? op->parent : op)->name() : "an earlier command";
+  Status status = Status::error(fault.code, "Device %d reports failure %d while running %s (task %u of stream %d).",
+                                device->index, fault.code, what, fault.task_id, driver_id);
+  aiocann_error &error = status.mutate();
+  error.is_fault = 1;
+  error.device = device->index;
+  if (op != nullptr) {
+    for (size_t node = 0; node < op->node_tasks.size(); ++node) {
+      if (not_after(fault.task_id, op->node_tasks[node])) {
+        error.node = static_cast<int32_t>(node);
+        break;
+      }
+    }
+    op->fail(status);
+  } else if (fault_.is_ok() && !internal) {
+    fault_ = status;
+    fault_kind_ = what;
+    faulted_.store(true, std::memory_order_release);
+  }
+}
+
+void aiocann_stream::add_host_part(Op *op) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  ++op->host_left;
+}
+
+NativeEvent *aiocann_stream::pin_event(Op *op) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (op->event == nullptr || op->is_passed) return nullptr;
+  ++op->event_pins;
+  return op->event;
+}
+
+void aiocann_stream::unpin_event(Op *op) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (--op->event_pins > 0 || !op->is_passed) return;
+  device->release_event(op->event);
+  op->event = nullptr;
+}
+
+void aiocann_stream::fail(Op *op, const Status &why) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  op->fail(why);
+}
+
+bool aiocann_stream::failed(Op *op) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  return !op->status.is_ok();
+}
+
+bool aiocann_stream::drained() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  wants_drained_ = !(submitted_.empty() && passed_.empty());
+  return !wants_drained_;
+}
+
+bool aiocann_stream::has_credit() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  wants_credit_ = tasks_in_driver_ >= kStreamCredit;
+  return !wants_credit_;
+}
+
+Op *aiocann_stream::oldest_marker() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  for (Op *op = submitted_.front(); op != nullptr; op = OpList::after(op)) {
+    if (op->event != nullptr && op->sequence > passed_sequence_) {
+      op->retain();
+      return op;
+    }
+  }
+  return nullptr;
+}
+
+Status aiocann_stream::take_unreported() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  Status status = unreported_;
+  unreported_ = Status();
+  return status;
+}
+
+void aiocann_stream::give_up(const Status &why, Settler &settler, uint64_t *n_ops) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  for (OpList *list : {&submitted_, &passed_}) {
+    while (Op *op = list->pop_front()) {
+      op->is_passed = true;
+      bury(op);
+      if (op->is_internal()) continue;
+      op->fail(why);
+      op->publish();
+      ++*n_ops;
+      settler.settled(op);
+    }
+  }
+}

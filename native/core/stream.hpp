@@ -1,0 +1,119 @@
+// stream.hpp: a stream as the lane sees it (a FIFO of commands not yet submitted) and as the reactor sees it
+// (ops submitted, in order, not yet passed or not yet settled).
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "core/op.hpp"
+
+namespace aiocann::core {
+
+/// Tasks of one stream that may be in the driver at once. Real queues hold 1024 or more; what is beyond waits
+/// in our own FIFO, where it blocks nobody.
+constexpr uint32_t kStreamCredit = 512;
+
+/// A failure that the driver's exception callback told us.
+struct FaultRecord {
+  uint32_t stream_id, task_id;
+  int32_t code;
+};
+
+}  // namespace aiocann::core
+
+struct aiocann_stream {
+ public:
+  using Op = aiocann_op;
+  using Status = aiocann::core::Status;
+  using Settler = aiocann::core::Settler;
+
+  aiocann_stream(aiocann::core::Device *on, void *raw_stream, int32_t driver_id, bool is_internal);
+
+  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release();
+
+  // ---- Thread: any ----
+
+  /// The marker of op has been reached by the device: settles what that settles. False: that was known.
+  bool marker_passed(Op *op, Settler &settler);
+  /// Something that a passed op waited for has happened (a mark of another stream, a host part).
+  void advance(Settler &settler);
+  void host_part_done(Op *op, Settler &settler);
+  /// The driver reports that a task of this stream failed on the device.
+  void attach_fault(const aiocann::core::FaultRecord &fault);
+  /// An op whose owner is not this stream's list (a staged copy being assembled) has failed.
+  void fail(Op *op, const Status &why);
+  bool failed(Op *op);
+  void add_host_part(Op *op);
+  /// The event of op, which stays its until unpinned; null: op has passed, there is nothing to wait for.
+  aiocann::core::NativeEvent *pin_event(Op *op);
+  void unpin_event(Op *op);
+  bool faulted() const { return faulted_.load(std::memory_order_acquire); }
+  bool idle() const { return unsettled.load(std::memory_order_acquire) == 0; }
+  /// Makes every op that is not settled fail: the runtime has given up on them. Their memory is never freed.
+  void give_up(const Status &why, Settler &settler, uint64_t *n_ops);
+  /// Asks the lane to look at this stream's head.
+  void poke();
+
+  // ---- Thread: lane ----
+
+  /// op is in the driver's queue, or (not on_device) will pass as soon as its predecessors have.
+  void append(Op *op, Settler &settler);
+  /// Nothing submitted is left unsettled. False: the lane will be poked when that is so.
+  bool drained();
+  /// False: too many tasks in the driver; the lane will be poked when some have passed.
+  bool has_credit();
+  /// Where a lost callback would show: the oldest op with a marker that has not passed. Owns: a reference.
+  Op *oldest_marker();
+  /// The failure that no op carried to its user, once.
+  Status take_unreported();
+
+  aiocann::core::Device *const device;
+  void *const raw;  ///< aclrtStream
+  const int32_t driver_id;
+  const uint64_t id;  ///< unique in the process: a key that is never reused, unlike the address
+  const bool internal;
+  std::atomic<bool> closing{false};  ///< no new commands
+  std::atomic<uint64_t> unsettled{0};
+
+  aiocann::core::Command poke_command, release_command;
+  std::atomic<bool> poke_queued{false};
+
+  // ---- Thread: lane only ----
+  Op *fifo_first = nullptr, *fifo_last = nullptr;
+  bool is_ready = false;       ///< in the lane's ready list
+  bool destroyed = false;
+  bool wants_marker = false;   ///< in the lane's list of streams with unmarked work
+  uint32_t unmarked = 0;       ///< commands submitted since the last marker
+  uint32_t chunks_held = 0, slots_held = 0;
+  aiocann::core::Mem *workspace = nullptr;
+  uint64_t watched = 0;  ///< by the watchdog: id of the op whose event was seen complete once already
+
+ private:
+  ~aiocann_stream();
+  void advance_locked(Settler &settler);
+  void blame_locked(Op *op, const aiocann::core::FaultRecord &fault);
+  void pass_locked(Op *op, Settler &settler);
+  void settle_passed_locked(Settler &settler);
+
+  std::atomic<uint32_t> references_{1};
+  std::atomic<bool> faulted_{false};
+
+  std::mutex mutex_;  // a leaf, but for pushes to lock-free lists
+  aiocann::core::OpList submitted_;  ///< in order; not passed
+  aiocann::core::OpList passed_;     ///< passed, not settled
+  uint64_t next_sequence_ = 0;
+  uint64_t passed_sequence_ = 0;
+  uint32_t tasks_in_driver_ = 0;
+  uint32_t host_parts_ = 0;
+  bool wants_drained_ = false, wants_credit_ = false;
+  Status fault_;  ///< of the first op that the device failed; later ones fail because of it
+  uint64_t fault_op_ = 0;
+  const char *fault_kind_ = "";
+  Status unreported_;
+  uint32_t last_appended_task_ = 0;
+  bool knows_appended_task_ = false;
+  /// Faults of tasks whose op is still being submitted. Tiny: one op is submitted at a time.
+  std::vector<aiocann::core::FaultRecord> early_faults_;
+};
