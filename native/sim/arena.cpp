@@ -209,7 +209,7 @@ Arena::Check Arena::check(const void *pointer, uint64_t bytes) const {
   const uint64_t version = version_.load(std::memory_order_acquire);
   for (const Remembered &known : t_remembered) {
     if (known.arena != this || known.version != version) continue;
-    if (address - known.begin > known.padded) continue;
+    if (address - known.begin >= known.padded) continue;  // its end may be the next block
     return check_inside(known.begin, known.size, known.padded, address, bytes);
   }
   std::shared_lock<std::shared_mutex> lock(mutex_);
