@@ -171,8 +171,12 @@ class Tensor:
         """Bytes from its first element to the end of its last."""
         if 0 in self.ne:
             return 0
-        return self.dtype.row_bytes(self.ne[0]) + sum(
-            (n - 1) * stride for n, stride in zip(self.ne[1:], self.nb[1:], strict=True)
+        # The first axis has gaps too where a view has moved it (ops.permute).
+        last_block = self.ne[0] // self.dtype.block_size - 1
+        return (
+            self.dtype.block_bytes
+            + last_block * self.nb[0]
+            + sum((n - 1) * nb for n, nb in zip(self.ne[1:], self.nb[1:], strict=True))
         )
 
 
