@@ -80,6 +80,7 @@ async def upload(backend: aiocann.Backend, weights: Weights) -> Tensors:
     for name, value in weights.items():
         tensors[name] = await backend.empty(value.shape, aiocann.F32, name=name)
         copies.append(backend.set_tensor_async(tensors[name], value))
+        await checkpoint()  # memory that is there needs no wait: give way ourselves
     for copy in copies:
         await copy
     return tensors
@@ -94,6 +95,7 @@ async def replicate(
     for name, tensor in tensors.items():
         replicas[name] = await target.empty(tensor.shape, tensor.dtype, name=name)
         copies.append(source.cpy_tensor_async(tensor, replicas[name]))
+        await checkpoint()
     for copy in copies:
         await copy
     return replicas
