@@ -38,10 +38,7 @@ Context *current_context() {
 }
 
 aclError require_context(Context **context) {
-  if (Pool::instance().is_forked()) {
-    return fail(ACL_ERROR_RT_INTERNAL_ERROR,
-                "this process was forked from one that used the simulator: no device works here");
-  }
+  if (const aclError code = refuse_forked()) return code;
   *context = current_context();
   if (*context != nullptr) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_CONTEXT_NULL,
@@ -201,11 +198,7 @@ void release(Device *device, Stream *stream) {
     }
   }
   // In the order in which they came: the list is a stack, and was turned over once more just now.
-  while (freed != nullptr) {
-    Stream *next = freed->next_ready;
-    Pool::instance().schedule(freed);
-    freed = next;
-  }
+  Pool::instance().schedule_all(freed);
 }
 
 void release_held(Device *device, Stream *stream) {

@@ -25,7 +25,15 @@ Machine::Machine() {
   for (int d = 0; d < kMaxDevices; ++d) devices_[d] = std::make_unique<Device>(d);
 }
 
+aclError refuse_forked() {
+  if (!Pool::instance().is_forked()) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_INTERNAL_ERROR,
+              "this process was forked from one that used the simulator: no device works here");
+}
+
 aclError Machine::prepare() {
+  if (const aclError code = refuse_forked())
+    return code;  // before any lock that the parent may have held
   if (any_open()) return ACL_SUCCESS;
   std::lock_guard<std::mutex> lock(mutex_);
   return any_open() ? ACL_SUCCESS : prepare_locked();

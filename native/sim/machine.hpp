@@ -70,6 +70,9 @@ class Machine {
   SlotTable<Context> contexts_{65536};
 };
 
+/// The workers of a forked process stayed with its parent: 0, or the code and text that say so.
+aclError refuse_forked();
+
 inline Machine &machine() { return Machine::instance(); }
 
 }  // namespace aiocann::sim

@@ -81,20 +81,35 @@ void Pool::stop_at_exit() {
   while (busy_.load() != 0 && !deadline.has_passed()) sched_yield();
 }
 
-void Pool::schedule(Stream *stream) {
+/// With mutex_ held.
+void Pool::append_ready(Stream *stream) {
   const uint32_t priority = stream->priority();
+  ReadyList &list = ready_[priority];
+  stream->next_ready = nullptr;
+  (list.tail != nullptr ? list.tail->next_ready : list.head) = stream;
+  list.tail = stream;
+  ready_mask_.fetch_or(1u << priority, std::memory_order_seq_cst);
+}
+
+void Pool::schedule(Stream *stream) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    ReadyList &list = ready_[priority];
-    stream->next_ready = nullptr;
-    if (list.tail != nullptr)
-      list.tail->next_ready = stream;
-    else
-      list.head = stream;
-    list.tail = stream;
-    ready_mask_.fetch_or(1u << priority, std::memory_order_seq_cst);
+    append_ready(stream);
   }
   wake_one();
+}
+
+void Pool::schedule_all(Stream *first) {
+  if (first == nullptr) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    while (first != nullptr) {
+      Stream *next = first->next_ready;
+      append_ready(first);
+      first = next;
+    }
+  }
+  wake_one();  // who takes one wakes the next
 }
 
 void Pool::wake_one() {

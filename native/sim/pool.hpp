@@ -26,6 +26,8 @@ class Pool {
 
   /// `stream` is in state queued. Thread: any.
   void schedule(Stream *stream);
+  /// Several at once, linked through next_ready: no worker sees some of them before all.
+  void schedule_all(Stream *first);
   /// Is a stream ready whose priority is better (lower) than `priority`?
   bool has_better(uint32_t priority) const {
     return (ready_mask_.load(std::memory_order_relaxed) & ((1u << priority) - 1)) != 0;
@@ -49,6 +51,7 @@ class Pool {
   Pool() = default;
   void work(int index);
   bool run_one();
+  void append_ready(Stream *stream);
   Stream *take_ready();
   bool help();
   size_t take_index(Job *job);

@@ -1,0 +1,161 @@
+// Settings of the machine: environment, aiocann_sim_configure, and what a bad value says.
+#include <stdlib.h>
+
+#include "sim_rt.hpp"
+
+namespace {
+
+uint32_t device_count() {
+  uint32_t count = 0;
+  CHECK_OK(aclrtGetDeviceCount(&count));
+  return count;
+}
+
+/// With this in the environment initialisation fails, and says which variable has which value and what is accepted.
+void bad_variable(const char *name, const char *value, const char *accepted) {
+  CHECK_EQ(setenv(name, value, 1), 0);
+  uint32_t count = 77;
+  CHECK_CODE(aclInit(nullptr), ACL_ERROR_INVALID_PARAM);
+  const std::string text = recent();
+  CHECK_CONTAINS(text, name);
+  CHECK_CONTAINS(text, "'" + std::string(value) + "'");
+  CHECK_CONTAINS(text, accepted);
+  CHECK_CODE(aclrtGetDeviceCount(&count), ACL_ERROR_INVALID_PARAM);
+  CHECK_EQ(count, 77);
+  CHECK_CODE(aclrtSetDevice(0), ACL_ERROR_INVALID_PARAM);
+  CHECK(aclrtGetSocName() == nullptr);
+  CHECK_EQ(unsetenv(name), 0);
+  (void)recent();
+}
+
+void bad_environment() {
+  for (const char *value : {"", "0", "65", "-1", "two", "2 ", "1.5", "99999999999999999999"}) {
+    bad_variable("AIOCANN_SIM_DEVICES", value, "from 1 to 64");
+  }
+  bad_variable("AIOCANN_SIM_SOC", "Ascend910", "Ascend910B2");
+  for (const char *value : {"", "lots", "1T", "0", "12MM", "3M", "-5G"}) {
+    bad_variable("AIOCANN_SIM_MEMORY", value, "suffixes K, M, G");
+  }
+  bad_variable("AIOCANN_SIM_THREADS", "none", "a whole number");
+  for (const char *value : {"", "some", "0-0", "0-1", "0", "0-"}) {
+    bad_variable("AIOCANN_SIM_PEERS", value, "'all', 'none'");  // there is one device
+  }
+  bad_variable("AIOCANN_SIM_MAX_STREAMS", "5000", "from 1 to 4096");
+}
+
+void environment() {
+  CHECK_EQ(device_count(), 1);
+  CHECK_EQ(setenv("AIOCANN_SIM_DEVICES", "5", 1), 0);
+  CHECK_EQ(device_count(), 5);
+  CHECK_EQ(setenv("AIOCANN_SIM_SOC", "Ascend310P3", 1), 0);
+  CHECK_EQ(setenv("AIOCANN_SIM_MEMORY", "64MiB", 1), 0);
+  CHECK_EQ(std::string(aclrtGetSocName()), "Ascend310P3");
+  CHECK_OK(aclrtSetDevice(4));
+  size_t free = 0, total = 0;
+  CHECK_OK(
+      aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), &free, &total));  // no HBM: answers for DDR
+  CHECK_EQ(total, 64 * kMiB);
+  CHECK_EQ(free, total);
+  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(0), &free, &total));
+  CHECK_EQ(total, 64 * kMiB);
+  uint32_t available = 0;
+  CHECK_OK(aclrtGetStreamAvailableNum(&available));
+  CHECK_EQ(available, 1023);  // the default stream is one of 1024
+  CHECK_CODE(aclrtSetStreamFailureMode(nullptr, 1), ACL_ERROR_RT_PARAM_INVALID);
+  aclrtStream stream = new_stream();
+  CHECK_CODE(aclrtStreamAbort(stream), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  // An open device fixes the machine.
+  CHECK_EQ(setenv("AIOCANN_SIM_DEVICES", "2", 1), 0);
+  CHECK_EQ(device_count(), 5);
+  CHECK_CODE(aiocann_sim_configure("devices", "3"), ACL_ERROR_RT_CONTEXT_RELEASE_ERROR);
+  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "while a device is open");
+  CHECK_OK(aclrtResetDevice(4));
+  CHECK_EQ(device_count(), 2);
+  for (const char *name : {"AIOCANN_SIM_DEVICES", "AIOCANN_SIM_SOC", "AIOCANN_SIM_MEMORY"})
+    unsetenv(name);
+}
+
+void configuration() {
+  CHECK_EQ(setenv("AIOCANN_SIM_DEVICES", "2", 1), 0);
+  configure("devices", "4");  // wins over the environment
+  CHECK_EQ(device_count(), 4);
+  CHECK_EQ(std::string(aiocann_sim_setting("devices")), "4");
+  configure("peers", "0-1,3-2");
+  CHECK_EQ(std::string(aiocann_sim_setting("peers")), "0-1,3-2");
+  CHECK_CODE(aiocann_sim_configure("devices", "2"),
+             ACL_ERROR_INVALID_PARAM);  // the pairs would not exist
+  configure("peers", nullptr);
+  configure("devices", nullptr);
+  CHECK_EQ(device_count(), 2);
+  CHECK_EQ(std::string(aiocann_sim_setting("peers")), "0-1,1-0");
+  configure("peers", "none");
+  int32_t can = -1;
+  CHECK_OK(aclrtDeviceCanAccessPeer(&can, 0, 1));
+  CHECK_EQ(can, 0);
+  CHECK_CODE(aiocann_sim_configure("memory", "abc"), ACL_ERROR_INVALID_PARAM);
+  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "simulator setting memory is 'abc'");
+  CHECK_CODE(aiocann_sim_configure("colour", "red"), ACL_ERROR_INVALID_PARAM);
+  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "expected one of devices, soc");
+  CHECK_CODE(aiocann_sim_configure(nullptr, "1"), ACL_ERROR_INVALID_PARAM);
+  CHECK(aiocann_sim_setting("colour") == nullptr);
+  CHECK(aiocann_sim_setting(nullptr) == nullptr);
+
+  configure("max_streams", "3");
+  configure("max_events", "2");
+  configure("pinned_memory", "1M");
+  configure("threads", "3");
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_EQ(counter("threads"), 3);
+  aclrtStream stream = nullptr;
+  CHECK_OK(aclrtCreateStream(&stream));
+  CHECK_OK(aclrtCreateStream(&stream));
+  CHECK_CODE(aclrtCreateStream(&stream), ACL_ERROR_RT_NO_STREAM_RESOURCE);
+  aclrtEvent event = nullptr;
+  CHECK_OK(aclrtCreateEvent(&event));
+  CHECK_OK(aclrtCreateEvent(&event));
+  CHECK_CODE(aclrtCreateEvent(&event), ACL_ERROR_RT_NO_EVENT_RESOURCE);
+  void *pinned = nullptr;
+  CHECK_CODE(aclrtMallocHost(&pinned, 2 * kMiB), ACL_ERROR_RT_MEMORY_ALLOCATION);
+  CHECK_OK(aclrtResetDevice(0));
+}
+
+void capabilities() {
+  for (const char *key : {"devices", "soc", "memory", "peers", "max_streams", "max_events"})
+    configure(key, nullptr);
+  configure("soc", "Ascend910_9391");
+  int64_t value = 0;
+  CHECK_OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_CUBE_CORE_NUM, &value));
+  CHECK_EQ(value, 24);
+  CHECK_OK(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_VECTOR_CORE_NUM, &value));
+  CHECK_EQ(value, 48);
+  CHECK_OK(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_PHY_CHIP_ID, &value));
+  CHECK_EQ(value, 1);
+  CHECK_OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, &value));
+  CHECK(value > 0);
+  CHECK_CODE(aclrtGetDeviceInfo(2, ACL_DEV_ATTR_CUBE_CORE_NUM, &value),
+             ACL_ERROR_RT_INVALID_DEVICEID);
+  CHECK_CODE(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_CUBE_CORE_NUM, nullptr), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclrtGetDeviceInfo(0, static_cast<aclrtDevAttr>(9999), &value),
+             ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  CHECK_OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, &value));
+  CHECK_EQ(value, 24);
+  CHECK_OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_L2_SIZE, &value));
+  CHECK(value > 0);
+  CHECK_CODE(aclGetDeviceCapability(0, static_cast<aclDeviceInfo>(50), &value),
+             ACL_ERROR_INVALID_PARAM);
+  int32_t supported = -1;
+  CHECK_OK(aclrtGetDeviceCapability(0, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV, &supported));
+  CHECK_EQ(supported, ACL_DEV_FEATURE_NOT_SUPPORT);
+  CHECK_CODE(aclrtGetDeviceCapability(0, static_cast<aclrtDevFeatureType>(3), &supported),
+             ACL_ERROR_INVALID_PARAM);
+}
+
+}  // namespace
+
+int main() {
+  bad_environment();
+  environment();
+  configuration();
+  capabilities();
+  return 0;
+}
