@@ -7,6 +7,7 @@ caller needs. Nothing in it decides.
 from __future__ import annotations
 
 import os
+from ctypes import CDLL, c_char_p, c_int32, c_uint64
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,20 +19,19 @@ __all__ = ["NULL", "check", "ffi", "lib", "sim_control", "sim_library", "text"]
 
 NULL: Any = ffi.NULL
 
-# Declarations of native/sim/aiocann_sim.h that are used here; a test compares them.
-SIM_CDEF = """
-int32_t aiocann_sim_configure(const char *key, const char *value);
-const char *aiocann_sim_setting(const char *key);
-const char *aiocann_sim_last_error(void);
-int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth,
-                           int32_t code);
-void aiocann_sim_clear_faults(void);
-int32_t aiocann_sim_hold(int32_t device, int32_t stream_id);
-int32_t aiocann_sim_release(int32_t device, int32_t stream_id);
-uint64_t aiocann_sim_counter(const char *name);
-const char *aiocann_sim_counter_name(int32_t index);
-const char *aiocann_sim_last_misuse(void);
-"""
+# What is used of native/sim/aiocann_sim.h: the result, then the arguments.
+_SIM_FUNCTIONS: dict[str, list[Any]] = {
+    "aiocann_sim_configure": [c_int32, c_char_p, c_char_p],
+    "aiocann_sim_setting": [c_char_p, c_char_p],
+    "aiocann_sim_last_error": [c_char_p],
+    "aiocann_sim_inject": [c_int32, c_char_p, c_char_p, c_uint64, c_int32],
+    "aiocann_sim_clear_faults": [None],
+    "aiocann_sim_hold": [c_int32, c_int32, c_int32],
+    "aiocann_sim_release": [c_int32, c_int32, c_int32],
+    "aiocann_sim_counter": [c_uint64, c_char_p],
+    "aiocann_sim_counter_name": [c_char_p, c_int32],
+    "aiocann_sim_last_misuse": [c_char_p],
+}
 
 
 def text(chars: Any) -> str:
@@ -86,22 +86,23 @@ def sim_library() -> str:
 
 
 class SimControl:
-    """The simulator's controls; the library is the one that the core loads too."""
+    """The simulator's controls; the library is the one that the core loads too.
+
+    With ctypes: cffi would parse declarations, 40 ms of the loop that opens a runtime.
+    """
 
     def __init__(self, path: str) -> None:
-        from cffi import FFI  # only programs that control the simulator pay for it
-
-        self.ffi = FFI()
-        self.ffi.cdef(SIM_CDEF)
         try:
-            self.lib: Any = self.ffi.dlopen(path)
+            self.lib: Any = CDLL(path)
         except OSError as exc:
             raise error_for(NativeError(code=-3, detail=str(exc))) from exc
+        for name, (result, *arguments) in _SIM_FUNCTIONS.items():
+            function = getattr(self.lib, name)
+            function.restype, function.argtypes = result, arguments
 
-    def text(self, chars: Any) -> str:
+    def text(self, chars: bytes | None) -> str:
         """Return a C string, NULL as the empty one."""
-        raw = b"" if chars == self.ffi.NULL else self.ffi.string(chars)
-        return str(raw.decode("utf-8", "replace"))
+        return (chars or b"").decode("utf-8", "replace")
 
 
 @cache

@@ -68,7 +68,7 @@ def configure(**settings: object) -> None:
 
 def _configure(key: str, value: str | None) -> None:
     control = sim_control()
-    text = control.ffi.NULL if value is None else value.encode()
+    text = None if value is None else value.encode()
     code = control.lib.aiocann_sim_configure(key.encode(), text)
     if code:
         detail = control.text(control.lib.aiocann_sim_last_error())
@@ -89,7 +89,7 @@ def setting(key: str) -> str:
     """
     control = sim_control()
     value = control.lib.aiocann_sim_setting(key.encode())
-    if value == control.ffi.NULL:
+    if value is None:
         raise usage(f"the simulator has no setting {key!r}: see aiocann.sim.configure")
     return control.text(value)
 
@@ -177,7 +177,7 @@ def counters() -> dict[str, int]:
     found: dict[str, int] = {}
     while True:
         name = control.lib.aiocann_sim_counter_name(len(found))
-        if name == control.ffi.NULL:
+        if name is None:
             return found
         found[control.text(name)] = int(control.lib.aiocann_sim_counter(name))
 
