@@ -181,6 +181,11 @@ class Operation(Generic[T]):
         return self._state != 0 or self._poll()
 
     @property
+    def failed(self) -> bool:
+        """Whether it has finished, and not well."""
+        return self.done and self._error is not None
+
+    @property
     def path(self) -> str:
         """How a copy went: "direct", "staged" or "peer"; "" when it was no copy."""
         return _PATHS[lib.aiocann_op_path(self._pointer)] if self._pointer else ""

@@ -247,6 +247,14 @@ class _Shared:
         self.opening: Operation[Runtime] | None = None
         self.closing: Operation[None] | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is closed, or has failed to open and nobody cares any more."""
+        if self.closing is not None:
+            return self.closing.done
+        failed = self.opening is not None and self.opening.failed
+        return self.references == 0 and bool(failed)
+
 
 _lock = threading.RLock()
 _shared: _Shared | None = None
@@ -408,7 +416,7 @@ async def _acquire(config: _Config, close_timeout: float) -> _Shared:
     while True:
         with _lock:
             shared = _shared
-            if shared is None or (shared.closing is not None and shared.closing.done):
+            if shared is None or shared.is_over:
                 _shared = shared = _Shared(config)
                 try:
                     shared.opening = _begin(shared, close_timeout)
@@ -416,21 +424,23 @@ async def _acquire(config: _Config, close_timeout: float) -> _Shared:
                     _shared = None
                     raise
                 return shared
-            if shared.closing is None:
-                if shared.config != config:
-                    raise BusyResourceError(
-                        f"a runtime is open with driver {shared.config.driver!r} and "
-                        f"devices {_say(shared.config.devices)}; asked for was "
-                        f"{config.driver!r} and {_say(config.devices)}. A process has "
-                        "one runtime: use the same arguments, or close it first"
-                    )
+            if shared.closing is None and shared.config == config:
                 shared.references += 1
                 return shared
-            closing = shared.closing
+            if shared.references > 0:
+                raise BusyResourceError(
+                    f"a runtime is open with driver {shared.config.driver!r} and "
+                    f"devices {_say(shared.config.devices)}; asked for was "
+                    f"{config.driver!r} and {_say(config.devices)}. A process has "
+                    "one runtime: use the same arguments, or close it first"
+                )
+            # Closing, or about to: whoever opened it gave up before it was open.
+            ending: Operation[Any] | None = shared.closing or shared.opening
+        assert ending is not None
         try:
-            await closing
+            await ending
         except AiocannError:
-            log.debug("the previous runtime closed with an error", exc_info=True)
+            log.debug("the previous runtime ended with an error", exc_info=True)
 
 
 def _say(devices: int | tuple[int, ...] | None) -> str:
@@ -440,9 +450,8 @@ def _say(devices: int | tuple[int, ...] | None) -> str:
 def _begin(shared: _Shared, close_timeout: float) -> Operation[Runtime]:
     config = shared.config
     watch_forks()
-    if config.driver == "sim":
-        wanted = config.devices
-        ensure_devices(max(wanted) + 1 if isinstance(wanted, tuple) else wanted)
+    wanted = config.devices if config.driver == "sim" else None
+    ensure_devices(max(wanted) + 1 if isinstance(wanted, tuple) else wanted)
     native = ffi.new("aiocann_config *")
     name = ffi.new("char[]", config.driver.encode())
     library = ffi.new("char[]", os.fsencode(sim_library()))

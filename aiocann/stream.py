@@ -35,7 +35,7 @@ from aiocann.memory import (
     host_span,
 )
 from aiocann.native import NULL, ffi, last_error, lib
-from aiocann.reactor import current_home
+from aiocann.reactor import Reactor, current_home
 from aiocann.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -404,6 +404,11 @@ class Synchronization(Operation[None]):
 
     def result(self) -> None:
         if self.done and self._stream is not None:
+            home = self._home
+            # What this loop has not been told of yet may have failed: its host calls.
+            if isinstance(home, Reactor) and home is current_home():
+                while home.drain():
+                    pass
             self._stream.raise_unretrieved()
         return super().result()
 

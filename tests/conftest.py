@@ -46,13 +46,14 @@ def open_fds() -> Any:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Any:
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Replace the native half of completions by a scripted one."""
     from helpers.fake_native import FakeNative
 
     native = FakeNative()
     native.install(monkeypatch)
-    return native
+    yield native
+    native.retire()
 
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiocann import completion, reactor
+from aiocann.ledger import in_flight
 from aiocann.native import NULL, ffi
 
 
@@ -46,6 +50,7 @@ class FakeNative:
         self.lock = threading.Lock()
         self.loops: dict[int, FakeLoop] = {}
         self.ops: dict[int, FakeOp] = {}
+        self.made: list[weakref.ref[completion.Operation[Any]]] = []
         self.next_loop = 1000
         # Never used twice, and far from the ids of a real native half.
         FakeNative.first_op += 1 << 20
@@ -68,14 +73,39 @@ class FakeNative:
 
     def enqueue(self, kind: str = "test", **options: Any) -> completion.Operation[Any]:
         """Do what an enqueueing method does."""
+        home, pointer = self._new_op()
+        op: completion.Operation[Any] = completion.Operation(
+            kind, pointer, home, **options
+        )
+        self.made.append(weakref.ref(op))
+        return op
+
+    def host_call(self, fn: Callable[..., Any], *args: Any) -> completion.HostCall[Any]:
+        """Do what `Stream.host_call` does."""
+        home, pointer = self._new_op()
+        stream: Any = SimpleNamespace(_failed=[])
+        op: completion.HostCall[Any] = completion.HostCall(
+            pointer, home, stream, (fn, args)
+        )
+        self.made.append(weakref.ref(op))
+        return op
+
+    def _new_op(self) -> tuple[reactor.Home, Any]:
         home = reactor.current_home()
         with self.lock:
             self.next_op += 1
             op_id = self.next_op
             loop = None if home.loop == NULL else self.loops[_number(home.loop)]
             self.ops[op_id] = FakeOp(op_id, loop)
-        pointer = ffi.cast("aiocann_op *", op_id)
-        return completion.Operation(kind, pointer, home, **options)
+        return home, ffi.cast("aiocann_op *", op_id)
+
+    def retire(self) -> None:
+        """Keep what is left of its ops away from the real native half."""
+        for ref in self.made:
+            op = ref()
+            if op is not None:
+                op._pointer, op._state = NULL, op._state or 1
+                in_flight.pop(op.id, None)
 
     def settle(self, op: completion.Operation[Any], *, error: Any = None) -> None:
         """Let an op settle; any thread."""

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from aiocann import ClosedResourceError, DeviceFaultError, reactor
-from aiocann.completion import HostCall, Operation
+from aiocann.completion import Operation
 from aiocann.ledger import in_flight
 from helpers.fake_native import FakeNative
 
@@ -317,28 +317,14 @@ async def test_exception_and_result_of_an_unfinished_op(fake: FakeNative) -> Non
 
 
 async def test_host_call_runs_on_its_loop_and_wakes_others(fake: FakeNative) -> None:
-    class Stream:
-        def __init__(self) -> None:
-            self._failed: list[Any] = []
-
     seen: list[Any] = []
     thread_of: list[threading.Thread] = []
-    home = reactor.current_home()
-    fake.next_op += 1
-    assert isinstance(home, reactor.Reactor)
-    from helpers.fake_native import FakeOp
-
-    loop = fake.loops[fake.aiocann_op_id(home.loop)]
-    fake.ops[fake.next_op] = FakeOp(fake.next_op, loop)
-    from aiocann.native import ffi
 
     def called(value: int) -> int:
         thread_of.append(threading.current_thread())
         return value + 1
 
-    stream: Any = Stream()
-    pointer = ffi.cast("aiocann_op *", fake.next_op)
-    op = HostCall(pointer, home, stream, (called, (41,)))
+    op = fake.host_call(called, 41)
 
     async def elsewhere() -> None:
         seen.append(await op)
@@ -394,22 +380,10 @@ def test_loop_that_closes_hands_its_ops_to_the_orphans(
 
 
 def test_host_call_of_a_closed_loop_says_so(fake: FakeNative) -> None:
-    class Stream:
-        _failed: list[Any] = []  # noqa: RUF012 - shared on purpose, read once
-
-    from aiocann.native import ffi
-    from helpers.fake_native import FakeOp
-
     ops: list[Operation[Any]] = []
 
     async def makes() -> None:
-        home = reactor.current_home()
-        fake.next_op += 1
-        loop = fake.loops[fake.aiocann_op_id(home.loop)]
-        fake.ops[fake.next_op] = FakeOp(fake.next_op, loop)
-        pointer = ffi.cast("aiocann_op *", fake.next_op)
-        stream: Any = Stream()
-        ops.append(HostCall(pointer, home, stream, (print, ())))
+        ops.append(fake.host_call(print))
 
     asyncio.run(makes())
     gc.collect()
