@@ -147,4 +147,6 @@ class Replica:
             x = self._encoder.layer(i, x, inputs)
         await checkpoint()
         output = self._encoder.pool(x, inputs)
-        return Plan(inputs, output, aiocann.Graph([output]))
+        plan = Plan(inputs, output, aiocann.Graph([output]))
+        await checkpoint()  # computing it for the first time is work too
+        return plan
