@@ -23,7 +23,7 @@ from anyio.to_thread import run_sync as in_thread
 
 import aiocann
 from loopmeter import Callbacks, Ticks, measuring_callbacks, ticking
-from minilm import Checkpoint, Embedder, Tokenizer, find_model
+from minilm import Checkpoint, Embedder, Rows, Tokenizer, find_model
 from progress import Progress, progress_bar
 
 QUESTION = "How can I make sure that a file is closed when an error occurs?"
@@ -55,6 +55,13 @@ def passages(files: list[Path]) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part))
 
 
+def nearest(rows: Rows, asked: Rows, n: int = 3) -> list[tuple[float, int]]:
+    """Return the `n` best scores, with the rows that have them."""
+    scores = rows @ asked
+    best = np.argsort(-scores, kind="stable")[:n]
+    return [(float(scores[i]), int(i)) for i in best]
+
+
 async def search(
     options: argparse.Namespace, tokenizer: Tokenizer, progress: Progress
 ) -> Report:
@@ -78,15 +85,14 @@ async def search(
             names = sorted({device.soc_name for device in runtime.devices})
             devices = f"{len(runtime.devices)} x {', '.join(names)} ({runtime.driver})"
             statistics = runtime.statistics()
-        scores = rows @ asked
-        best = np.argsort(-scores, kind="stable")[:3]
+        best = await in_thread(nearest, rows, asked)
     return Report(
         devices=devices,
         n_passages=len(texts),
         seconds=seconds,
         h2d_bytes=statistics.h2d_bytes,
         peer_bytes=statistics.peer_bytes,
-        best=[(float(scores[i]), texts[i]) for i in best],
+        best=[(score, texts[i]) for score, i in best],
         ticks=ticks,
         ticks_alone=ticks_alone,
     )

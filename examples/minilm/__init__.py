@@ -9,6 +9,7 @@ from __future__ import annotations
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import find_model as find_model
 from .embedder import Embedder as Embedder
+from .embedder import Rows as Rows
 from .text import Batch as Batch
 from .text import Tokenizer as Tokenizer
 from .text import count_lines as count_lines
