@@ -1,9 +1,11 @@
 #include "sim/aclnn/executor.hpp"
 
 #include <new>
+#include <string>
 #include <utility>
 
 #include "sim/error.hpp"
+#include "sim/faults.hpp"
 #include "sim/kernels/dtype.hpp"
 
 namespace aiocann::sim {
@@ -119,6 +121,12 @@ void Planner::need_workspace(uint64_t bytes) {
 }
 
 aclnnStatus Planner::finish(KernelFn kernel) {
+  if (faults_armed()) {
+    const std::string function = std::string(plan_->name) + "GetWorkspaceSize";
+    if (const int code = injected_call_fault(function.c_str())) {
+      return fail(code, "%s failed: fault injected by a test", function.c_str());
+    }
+  }
   plan_->kernel = kernel;
   if (kernel == nullptr) plan_->workspace = 0;
   plan_->bind_addresses();
@@ -132,6 +140,11 @@ aclnnStatus run_executor(const char *name, void *workspace, uint64_t workspace_s
   if (executor == nullptr) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: the executor is NULL", name);
   // One-shot: from here on the executor is gone, whatever happens.
   std::unique_ptr<aclOpExecutor> owner(executor->repeatable ? nullptr : executor);
+  if (faults_armed()) {
+    if (const int code = injected_call_fault(name)) {
+      return fail(code, "%s failed: fault injected by a test", name);
+    }
+  }
   if (workspace == nullptr && workspace_size != 0) {
     return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: the workspace is NULL but its size is %llu", name,
                 static_cast<unsigned long long>(workspace_size));
