@@ -7,16 +7,34 @@ caller needs. Nothing in it decides.
 from __future__ import annotations
 
 import os
+import sys
 from ctypes import CDLL, c_char_p, c_int32, c_uint64
 from functools import cache
 from pathlib import Path
+from pkgutil import extend_path
 from typing import Any
 
-from aiocann._cffi import ffi, lib
 from aiocann.errors import AiocannError, LibraryError, NativeError, error_for
 
 __all__ = ["NULL", "check", "ffi", "lib", "sim_control", "sim_library", "text"]
 
+
+def _extension() -> Any:
+    """Return the cffi module.
+
+    When a checkout's folder is imported, as it is by programs started there, what is
+    compiled still lies in the installed package: the path takes in both.
+    """
+    package = sys.modules["aiocann"]
+    package.__path__ = extend_path(list(package.__path__), "aiocann")
+    from aiocann import _cffi
+
+    return _cffi
+
+
+_cffi = _extension()
+ffi: Any = _cffi.ffi
+lib: Any = _cffi.lib
 NULL: Any = ffi.NULL
 
 # What is used of native/sim/aiocann_sim.h: the result, then the arguments.
@@ -80,9 +98,9 @@ def statistics(runtime: Any) -> dict[str, int]:
 
 
 def sim_library() -> str:
-    """Path of the simulator: the one beside this file, unless told otherwise."""
+    """Path of the simulator: the one beside the core, unless told otherwise."""
     override = os.environ.get("AIOCANN_SIM_LIBRARY")
-    return override or str(Path(__file__).with_name("libaiocann_sim.so"))
+    return override or str(Path(_cffi.__file__).with_name("libaiocann_sim.so"))
 
 
 class SimControl:
