@@ -24,7 +24,8 @@ Status usable(const Device *device) {
 
 Status usable(const Stream *stream) {
   if (Status status = stream->device->runtime->usable(); !status.is_ok()) return status;
-  if (stream->closing.load(std::memory_order_acquire)) return Status::error(AIOCANN_E_CLOSED, "The stream is closed.");
+  if (stream->closing.load(std::memory_order_acquire))
+    return Status::error(AIOCANN_E_CLOSED, "The stream is closed.");
   return Status::ok();
 }
 
@@ -35,17 +36,20 @@ void enqueue(Lane *lane, Op *op, aiocann_op **out) {
     *out = op;
   }
   if (!lane->push(&op->command)) {
-    settle(op, Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device."));
+    settle(op, Status::error(AIOCANN_E_CLOSED,
+                             "The runtime was closed before this reached the device."));
   }
 }
 
 /// A range of device or pinned memory.
-Status check_range(const Stream *stream, const Mem *mem, uint64_t offset, uint64_t nbytes, const char *what) {
+Status check_range(const Stream *stream, const Mem *mem, uint64_t offset, uint64_t nbytes,
+                   const char *what) {
   if (mem->runtime != stream->device->runtime) {
     return Status::error(AIOCANN_E_USAGE, "The %s belongs to another runtime.", what);
   }
   if (offset > mem->nbytes || nbytes > mem->nbytes - offset) {
-    return Status::error(AIOCANN_E_USAGE, "The %s has %llu bytes; bytes %llu to %llu were asked for.", what,
+    return Status::error(AIOCANN_E_USAGE,
+                         "The %s has %llu bytes; bytes %llu to %llu were asked for.", what,
                          static_cast<ull>(mem->nbytes), static_cast<ull>(offset),
                          static_cast<ull>(offset) + static_cast<ull>(nbytes));
   }
@@ -53,22 +57,26 @@ Status check_range(const Stream *stream, const Mem *mem, uint64_t offset, uint64
 }
 
 /// Fills side, with a use of its memory. Pinned memory is reduced to a host address and its owner.
-Status resolve(const Stream *stream, const aiocann_span *span, uint64_t nbytes, bool notified, const char *what,
-               Side *side) {
+Status resolve(const Stream *stream, const aiocann_span *span, uint64_t nbytes, bool notified,
+               const char *what, Side *side) {
   if (span->mem != nullptr) {
-    if (Status status = check_range(stream, span->mem, span->offset, nbytes, what); !status.is_ok()) return status;
+    if (Status status = check_range(stream, span->mem, span->offset, nbytes, what); !status.is_ok())
+      return status;
     span->mem->use(span->mem->is_device() ? stream : nullptr);
     side->mem = span->mem;
     side->offset = span->offset;
     if (!span->mem->is_device()) {
-      side->host = reinterpret_cast<char *>(span->mem->address.load(std::memory_order_acquire)) + span->offset;
+      side->host = reinterpret_cast<char *>(span->mem->address.load(std::memory_order_acquire)) +
+                   span->offset;
     }
     return Status::ok();
   }
-  if (span->host == nullptr) return Status::error(AIOCANN_E_USAGE, "The %s is neither memory nor an address.", what);
+  if (span->host == nullptr)
+    return Status::error(AIOCANN_E_USAGE, "The %s is neither memory nor an address.", what);
   if (!notified) {
     return Status::error(AIOCANN_E_USAGE,
-                         "Without a notification nobody can tell when the %s, ordinary host memory, is free again. Use "
+                         "Without a notification nobody can tell when the %s, ordinary host "
+                         "memory, is free again. Use "
                          "pinned memory, or ask for the op.",
                          what);
   }
@@ -85,7 +93,8 @@ void drop(Side *side) {
 }
 
 /// How to copy, given both sides; or what is wrong with them.
-Status choose_plan(const Stream *stream, const Side &dst, const Side &src, CopyPlan *plan, uint8_t *path) {
+Status choose_plan(const Stream *stream, const Side &dst, const Side &src, CopyPlan *plan,
+                   uint8_t *path) {
   const Device *here = stream->device;
   const bool to_device = is_device(dst), from_device = is_device(src);
   *path = AIOCANN_PATH_DIRECT;
@@ -98,21 +107,25 @@ Status choose_plan(const Stream *stream, const Side &dst, const Side &src, CopyP
   const Device *from = from_device ? src.mem->device : here;
   if (to != here && from != here) {
     return Status::error(AIOCANN_E_USAGE,
-                         "The stream is of device %d, and neither side of the copy is: they are on devices %d and %d.",
+                         "The stream is of device %d, and neither side of the copy is: they are on "
+                         "devices %d and %d.",
                          here->index, to->index, from->index);
   }
   if (to_device && from_device) {
     if (to == from) return Status::ok();
     const Device *other = to == here ? from : to;
-    const bool peers = here->can_access_peer(other->position) && other->can_access_peer(here->position);
+    const bool peers =
+        here->can_access_peer(other->position) && other->can_access_peer(here->position);
     *plan = peers ? CopyPlan::kPeer : CopyPlan::kCross;
     *path = peers ? AIOCANN_PATH_PEER : AIOCANN_PATH_STAGED;
     return Status::ok();
   }
   const Device *used = to_device ? to : from;
   if (used != here) {
-    return Status::error(AIOCANN_E_USAGE, "The buffer is on device %d and the stream on device %d: use a stream of %d.",
-                         used->index, here->index, used->index);
+    return Status::error(
+        AIOCANN_E_USAGE,
+        "The buffer is on device %d and the stream on device %d: use a stream of %d.", used->index,
+        here->index, used->index);
   }
   const Side &host = to_device ? src : dst;
   if (host.mem != nullptr) return Status::ok();  // pinned
@@ -152,25 +165,30 @@ int32_t aiocann_device_memory_info(aiocann_device *dev, aiocann_loop *home, aioc
   return 0;
 }
 
-int32_t aiocann_device_allocate(aiocann_device *dev, uint64_t nbytes, aiocann_stream *stream, int32_t nowait,
-                                aiocann_loop *home, aiocann_mem **mem, aiocann_op **op) {
+int32_t aiocann_device_allocate(aiocann_device *dev, uint64_t nbytes, aiocann_stream *stream,
+                                int32_t nowait, aiocann_loop *home, aiocann_mem **mem,
+                                aiocann_op **op) {
   *mem = nullptr;
   if (op != nullptr) *op = nullptr;
   if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  if (nbytes == 0) return publish(Status::error(AIOCANN_E_USAGE, "A buffer has at least one byte."));
+  if (nbytes == 0)
+    return publish(Status::error(AIOCANN_E_USAGE, "A buffer has at least one byte."));
   if (nbytes > INT64_MAX) {
-    return publish(Status::error(AIOCANN_E_USAGE, "%llu bytes are more than any device has.", static_cast<ull>(nbytes)));
+    return publish(Status::error(AIOCANN_E_USAGE, "%llu bytes are more than any device has.",
+                                 static_cast<ull>(nbytes)));
   }
   if (stream != nullptr && stream->device != dev) {
-    return publish(Status::error(AIOCANN_E_USAGE, "The stream is of device %d, the memory is to be on device %d.",
+    return publish(Status::error(AIOCANN_E_USAGE,
+                                 "The stream is of device %d, the memory is to be on device %d.",
                                  stream->device->index, dev->index));
   }
   const uint64_t stream_id = stream != nullptr ? stream->id : 0;
   Block *block = dev->pool.take(nbytes, stream_id);
   if (block == nullptr && nowait != 0) {
-    return publish(Status::error(AIOCANN_E_WOULD_BLOCK,
-                                 "The pool of device %d cannot serve %llu bytes without asking the driver.", dev->index,
-                                 static_cast<ull>(nbytes)));
+    return publish(
+        Status::error(AIOCANN_E_WOULD_BLOCK,
+                      "The pool of device %d cannot serve %llu bytes without asking the driver.",
+                      dev->index, static_cast<ull>(nbytes)));
   }
   auto *made = new Mem(MemKind::kPool, dev->runtime, dev, nbytes);
   made->wanted_by_stream = stream_id;
@@ -191,16 +209,19 @@ int32_t aiocann_device_allocate_lazy(aiocann_device *dev, uint64_t nbytes, aioca
   *mem = nullptr;
   if (Status status = usable(dev); !status.is_ok()) return publish(status);
   if (nbytes == 0 || nbytes > INT64_MAX) {
-    return publish(Status::error(AIOCANN_E_USAGE, "A buffer cannot have %llu bytes.", static_cast<ull>(nbytes)));
+    return publish(Status::error(AIOCANN_E_USAGE, "A buffer cannot have %llu bytes.",
+                                 static_cast<ull>(nbytes)));
   }
   *mem = new Mem(MemKind::kPool, dev->runtime, dev, nbytes);
   return 0;
 }
 
-int32_t aiocann_pinned_allocate(aiocann_runtime *rt, uint64_t nbytes, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_pinned_allocate(aiocann_runtime *rt, uint64_t nbytes, aiocann_loop *home,
+                                aiocann_op **op) {
   if (Status status = rt->usable(); !status.is_ok()) return publish(status);
   if (nbytes == 0 || nbytes > INT64_MAX) {
-    return publish(Status::error(AIOCANN_E_USAGE, "Pinned memory of %llu bytes cannot be made.", static_cast<ull>(nbytes)));
+    return publish(Status::error(AIOCANN_E_USAGE, "Pinned memory of %llu bytes cannot be made.",
+                                 static_cast<ull>(nbytes)));
   }
   auto *pin = new Op(OpKind::kPinned, rt, nullptr, home, true);
   pin->nbytes = nbytes;
@@ -208,11 +229,13 @@ int32_t aiocann_pinned_allocate(aiocann_runtime *rt, uint64_t nbytes, aiocann_lo
   return 0;
 }
 
-int32_t aiocann_mem_wrap(aiocann_device *dev, uint64_t address, uint64_t nbytes, aiocann_mem **mem) {
+int32_t aiocann_mem_wrap(aiocann_device *dev, uint64_t address, uint64_t nbytes,
+                         aiocann_mem **mem) {
   *mem = nullptr;
   if (Status status = usable(dev); !status.is_ok()) return publish(status);
   if (address == 0 || nbytes == 0 || nbytes > UINT64_MAX - address) {
-    return publish(Status::error(AIOCANN_E_USAGE, "%llu bytes at address %llu cannot be memory of a device.",
+    return publish(Status::error(AIOCANN_E_USAGE,
+                                 "%llu bytes at address %llu cannot be memory of a device.",
                                  static_cast<ull>(nbytes), static_cast<ull>(address)));
   }
   *mem = new Mem(MemKind::kWrapped, dev->runtime, dev, nbytes);
@@ -222,11 +245,15 @@ int32_t aiocann_mem_wrap(aiocann_device *dev, uint64_t address, uint64_t nbytes,
 
 // ---- streams -------------------------------------------------------------------------------------------------
 
-int32_t aiocann_stream_create(aiocann_device *dev, int32_t priority, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_stream_create(aiocann_device *dev, int32_t priority, aiocann_loop *home,
+                              aiocann_op **op) {
   if (Status status = usable(dev); !status.is_ok()) return publish(status);
   if (priority < -1 || priority > 7) {
-    return publish(Status::error(AIOCANN_E_USAGE, "A stream's priority is 0 (first) to 7, or -1 for the driver's default; "
-                                 "%d is none.", priority));
+    return publish(
+        Status::error(AIOCANN_E_USAGE,
+                      "A stream's priority is 0 (first) to 7, or -1 for the driver's default; "
+                      "%d is none.",
+                      priority));
   }
   auto *create = new Op(OpKind::kStreamCreate, dev->runtime, nullptr, home, true);
   create->value = priority;
@@ -253,12 +280,15 @@ void aiocann_stream_release(aiocann_stream *stream) {
   if (!stream->device->lane->push(&stream->release_command)) stream->release();
 }
 
-uint64_t aiocann_stream_handle(const aiocann_stream *stream) { return reinterpret_cast<uint64_t>(stream->raw); }
+uint64_t aiocann_stream_handle(const aiocann_stream *stream) {
+  return reinterpret_cast<uint64_t>(stream->raw);
+}
 
 int32_t aiocann_stream_idle(const aiocann_stream *stream) { return stream->idle() ? 1 : 0; }
 
-int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst, const aiocann_span *src,
-                              uint64_t nbytes, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
+                              const aiocann_span *src, uint64_t nbytes, aiocann_loop *home,
+                              aiocann_op **op) {
   if (Status status = usable(stream); !status.is_ok()) return publish(status);
   Side to, from;
   CopyPlan plan{};
@@ -282,12 +312,14 @@ int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst, c
   return enqueue_on(stream, copy, op);
 }
 
-int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t offset, int32_t value,
-                              uint64_t nbytes, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t offset,
+                              int32_t value, uint64_t nbytes, aiocann_loop *home, aiocann_op **op) {
   if (Status status = usable(stream); !status.is_ok()) return publish(status);
-  if (Status status = check_range(stream, mem, offset, nbytes, "buffer"); !status.is_ok()) return publish(status);
+  if (Status status = check_range(stream, mem, offset, nbytes, "buffer"); !status.is_ok())
+    return publish(status);
   if (mem->is_device() && mem->device != stream->device) {
-    return publish(Status::error(AIOCANN_E_USAGE, "The buffer is on device %d and the stream on device %d.",
+    return publish(Status::error(AIOCANN_E_USAGE,
+                                 "The buffer is on device %d and the stream on device %d.",
                                  mem->device->index, stream->device->index));
   }
   Op *set = make(OpKind::kMemset, stream, home, op != nullptr);
@@ -302,9 +334,11 @@ int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t
   return enqueue_on(stream, set, op);
 }
 
-int32_t aiocann_stream_mark(aiocann_stream *stream, int32_t kind, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_stream_mark(aiocann_stream *stream, int32_t kind, aiocann_loop *home,
+                            aiocann_op **op) {
   if (Status status = usable(stream); !status.is_ok()) return publish(status);
-  if (op == nullptr) return publish(Status::error(AIOCANN_E_USAGE, "A mark that nobody asks for is of no use."));
+  if (op == nullptr)
+    return publish(Status::error(AIOCANN_E_USAGE, "A mark that nobody asks for is of no use."));
   if (kind < AIOCANN_MARK_RECORD || kind > AIOCANN_MARK_HOST_CALL) {
     return publish(Status::error(AIOCANN_E_USAGE, "There is no kind of mark %d.", kind));
   }
@@ -313,10 +347,12 @@ int32_t aiocann_stream_mark(aiocann_stream *stream, int32_t kind, aiocann_loop *
   return enqueue_on(stream, mark, op);
 }
 
-int32_t aiocann_stream_wait(aiocann_stream *stream, aiocann_op *mark, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_stream_wait(aiocann_stream *stream, aiocann_op *mark, aiocann_loop *home,
+                            aiocann_op **op) {
   if (Status status = usable(stream); !status.is_ok()) return publish(status);
   if (mark->kind != OpKind::kMark) {
-    return publish(Status::error(AIOCANN_E_USAGE, "A stream waits for a mark; this is a %s.", mark->name()));
+    return publish(
+        Status::error(AIOCANN_E_USAGE, "A stream waits for a mark; this is a %s.", mark->name()));
   }
   if (mark->runtime != stream->device->runtime) {
     return publish(Status::error(AIOCANN_E_USAGE, "The mark belongs to another runtime."));
@@ -339,15 +375,18 @@ int32_t aiocann_graph_create(aiocann_device *dev, const aiocann_tensor *tensors,
     if (mem == nullptr || std::find(mems.begin(), mems.end(), mem) != mems.end()) continue;
     if (mem->device != dev) {
       return publish(mem->device == nullptr
-                         ? Status::error(AIOCANN_E_USAGE, "Tensor %d is in pinned host memory, not on device %d.", i,
+                         ? Status::error(AIOCANN_E_USAGE,
+                                         "Tensor %d is in pinned host memory, not on device %d.", i,
                                          dev->index)
-                         : Status::error(AIOCANN_E_USAGE, "Tensor %d is on device %d, the graph on device %d.", i,
+                         : Status::error(AIOCANN_E_USAGE,
+                                         "Tensor %d is on device %d, the graph on device %d.", i,
                                          mem->device->index, dev->index));
     }
     mems.push_back(mem);
   }
   std::unique_ptr<Graph> plan;
-  if (Status status = Graph::create(tensors, n_tensors, nodes, n_nodes, dev->soc_name.c_str(), &plan);
+  if (Status status =
+          Graph::create(tensors, n_tensors, nodes, n_nodes, dev->soc_name.c_str(), &plan);
       !status.is_ok()) {
     return publish(status);
   }
@@ -356,10 +395,12 @@ int32_t aiocann_graph_create(aiocann_device *dev, const aiocann_tensor *tensors,
   return 0;
 }
 
-int32_t aiocann_graph_compute(aiocann_graph *graph, aiocann_stream *stream, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_graph_compute(aiocann_graph *graph, aiocann_stream *stream, aiocann_loop *home,
+                              aiocann_op **op) {
   if (Status status = usable(stream); !status.is_ok()) return publish(status);
   if (graph->device != stream->device) {
-    return publish(Status::error(AIOCANN_E_USAGE, "The graph is of device %d and the stream of device %d.",
+    return publish(Status::error(AIOCANN_E_USAGE,
+                                 "The graph is of device %d and the stream of device %d.",
                                  graph->device->index, stream->device->index));
   }
   Op *compute = make(OpKind::kGraph, stream, home, op != nullptr);

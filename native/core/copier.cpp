@@ -77,7 +77,8 @@ void Copiers::work(Op *part) {
       part->stream->device->lane->push_or_drop(part);
       return;
     }
-    default: return;
+    default:
+      return;
   }
 }
 

@@ -29,7 +29,8 @@ template <int slot>
 void on_exception(aclrtExceptionInfo *info) {
   Router &routes = router();
   std::lock_guard<std::mutex> guard(routes.mutex);
-  const aiocann::acl::Api *api = static_cast<size_t>(slot) < routes.slots.size() ? routes.slots[slot] : nullptr;
+  const aiocann::acl::Api *api =
+      static_cast<size_t>(slot) < routes.slots.size() ? routes.slots[slot] : nullptr;
   if (api == nullptr) return;
   const uint32_t device_id = api->aclrtGetDeviceIdFromExceptionInfo(info);
   FaultRecord fault{};
@@ -43,8 +44,8 @@ void on_exception(aclrtExceptionInfo *info) {
   }
 }
 
-constexpr aclrtExceptionInfoCallback kCallbacks[] = {on_exception<0>, on_exception<1>, on_exception<2>,
-                                                     on_exception<3>};
+constexpr aclrtExceptionInfoCallback kCallbacks[] = {on_exception<0>, on_exception<1>,
+                                                     on_exception<2>, on_exception<3>};
 
 }  // namespace
 
@@ -71,7 +72,8 @@ void route_faults(const acl::Api &api, Device *device) {
       api.aclrtExceptionInfoCallbackRegister(kCallbacks[slot]) == 0) {
     return;
   }
-  if (api.aclrtSetExceptionInfoCallback != nullptr) api.aclrtSetExceptionInfoCallback(kCallbacks[slot]);
+  if (api.aclrtSetExceptionInfoCallback != nullptr)
+    api.aclrtSetExceptionInfoCallback(kCallbacks[slot]);
 }
 
 void forget_faults(const acl::Api &api) {
@@ -94,7 +96,8 @@ void forget_faults(const acl::Api &api) {
 void unroute_faults(Device *device) {
   Router &routes = router();
   std::lock_guard<std::mutex> guard(routes.mutex);
-  routes.devices.erase(std::remove(routes.devices.begin(), routes.devices.end(), device), routes.devices.end());
+  routes.devices.erase(std::remove(routes.devices.begin(), routes.devices.end(), device),
+                       routes.devices.end());
 }
 
 }  // namespace aiocann::core
@@ -169,7 +172,9 @@ int32_t aiocann_device_physical_id(const aiocann_device *dev) { return dev->phys
 
 const char *aiocann_device_soc_name(const aiocann_device *dev) { return dev->soc_name.c_str(); }
 
-const aiocann_error *aiocann_device_open_error(const aiocann_device *dev) { return dev->open_error.get(); }
+const aiocann_error *aiocann_device_open_error(const aiocann_device *dev) {
+  return dev->open_error.get();
+}
 
 int32_t aiocann_device_poisoned(const aiocann_device *dev) { return dev->poisoned() ? 1 : 0; }
 

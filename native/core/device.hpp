@@ -50,8 +50,12 @@ struct aiocann_device {
   void unregister_stream(aiocann::core::Stream *stream);
   void release_event(aiocann::core::NativeEvent *event);
   /// Peer copies with device `at`: 0 not yet enabled from here, 1 enabled, 2 impossible.
-  std::atomic<uint8_t> &peer_state(int32_t at_position) { return peers_[static_cast<size_t>(at_position)]; }
-  bool can_access_peer(int32_t at_position) const { return peer_matrix[static_cast<size_t>(at_position)] != 0; }
+  std::atomic<uint8_t> &peer_state(int32_t at_position) {
+    return peers_[static_cast<size_t>(at_position)];
+  }
+  bool can_access_peer(int32_t at_position) const {
+    return peer_matrix[static_cast<size_t>(at_position)] != 0;
+  }
 
   aiocann::core::Runtime *const runtime;  // not owned: devices live as their runtime does
   const int32_t index;                    ///< logical id
@@ -79,6 +83,7 @@ struct aiocann_device {
   std::atomic<bool> poisoned_{false};
   std::mutex mutex_;  // guards the two below; a leaf
   std::vector<aiocann::core::FaultRecord> faults_;
-  std::unordered_map<uint32_t, aiocann::core::Stream *> streams_;  ///< by the driver's id. Owns: a reference each
+  std::unordered_map<uint32_t, aiocann::core::Stream *>
+      streams_;  ///< by the driver's id. Owns: a reference each
   std::atomic<uint32_t> n_faults_{0};
 };

@@ -10,7 +10,8 @@ namespace aiocann::core {
 namespace {
 
 struct Drivers {
-  std::mutex mutex;  // held over loading and aclInit: openers wait for each other, nobody else takes it
+  std::mutex
+      mutex;  // held over loading and aclInit: openers wait for each other, nobody else takes it
   std::vector<Driver *> loaded;
 };
 
@@ -32,7 +33,8 @@ Status acquire_driver(const std::string &name, const std::string &sim_library, D
   } else if (name == "cann") {
     found = acl::load_cann(&fresh->library, &error);
   } else {
-    return Status::error(AIOCANN_E_USAGE, "The driver is \"cann\" or \"sim\", not \"%s\".", name.c_str());
+    return Status::error(AIOCANN_E_USAGE, "The driver is \"cann\" or \"sim\", not \"%s\".",
+                         name.c_str());
   }
   if (!found) return Status::error(AIOCANN_E_LIBRARY, "%s", error.c_str());
   Driver *driver = nullptr;

@@ -9,8 +9,8 @@ namespace aiocann::core {
 
 struct Driver {
   acl::Library library;
-  int users = 0;            ///< runtimes between acquire and release
-  bool initialised = false; ///< by us: aclInit answered 0, not "already"
+  int users = 0;             ///< runtimes between acquire and release
+  bool initialised = false;  ///< by us: aclInit answered 0, not "already"
 };
 
 /// Loads (once) and initialises (when it has no user yet). Drivers are never unloaded or freed. Thread: opener.

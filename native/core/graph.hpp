@@ -20,9 +20,10 @@ class LaunchContext {
  public:
   virtual ~LaunchContext() = default;
   virtual const acl::Api &api() const = 0;
-  virtual void *stream() const = 0;                            ///< aclrtStream
-  virtual uint64_t address(const aiocann_mem *mem) const = 0;  ///< of a tensor's memory, lazy ones resolved
-  virtual uint64_t scratch() const = 0;                        ///< base of the graph's intermediates
+  virtual void *stream() const = 0;  ///< aclrtStream
+  virtual uint64_t address(
+      const aiocann_mem *mem) const = 0;  ///< of a tensor's memory, lazy ones resolved
+  virtual uint64_t scratch() const = 0;   ///< base of the graph's intermediates
   /// At least `bytes` of workspace, valid for work enqueued on the stream before the next call.
   virtual Status workspace(uint64_t bytes, uint64_t *address) = 0;
   /// Called after each node: the tasks launched since the previous call belong to it.

@@ -9,7 +9,8 @@
 
 using namespace aiocann::core;
 
-aiocann_graph::aiocann_graph(Device *on, std::unique_ptr<Graph> planned, std::vector<aiocann_mem *> operands)
+aiocann_graph::aiocann_graph(Device *on, std::unique_ptr<Graph> planned,
+                             std::vector<aiocann_mem *> operands)
     : device(on), plan(std::move(planned)), mems(std::move(operands)) {
   device->runtime->retain();
 }
@@ -33,7 +34,9 @@ class GraphLaunch : public LaunchContext {
 
   const acl::Api &api() const override { return lane_->api(); }
   void *stream() const override { return stream_->raw; }
-  uint64_t address(const aiocann_mem *mem) const override { return mem->address.load(std::memory_order_acquire); }
+  uint64_t address(const aiocann_mem *mem) const override {
+    return mem->address.load(std::memory_order_acquire);
+  }
   uint64_t scratch() const override { return scratch_; }
 
   Status workspace(uint64_t bytes, uint64_t *address) override {
@@ -112,7 +115,9 @@ Lane::Verdict Lane::submit_graph(Stream *stream, Op *op) {
 
 extern "C" {
 
-uint64_t aiocann_graph_scratch_bytes(const aiocann_graph *graph) { return graph->plan->scratch_bytes(); }
+uint64_t aiocann_graph_scratch_bytes(const aiocann_graph *graph) {
+  return graph->plan->scratch_bytes();
+}
 
 void aiocann_graph_release(aiocann_graph *graph) { graph->release(); }
 

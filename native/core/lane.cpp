@@ -129,7 +129,8 @@ void Lane::run() {
       if (drained || now_ms() >= deadline_ms_.load(std::memory_order_relaxed)) {
         told_drained = true;
         uint64_t stuck = internal_->drained() ? 0 : 1;
-        for (Stream *stream : streams_) stuck += stream->fifo_first != nullptr || !stream->drained();
+        for (Stream *stream : streams_)
+          stuck += stream->fifo_first != nullptr || !stream->drained();
         std::lock_guard<std::mutex> lock(gate_);
         stuck_streams_ = stuck;
         drained_ = true;
@@ -164,18 +165,24 @@ bool Lane::dispatch_inbox() {
 
 void Lane::dispatch(Command *command) {
   switch (command->kind) {
-    case CommandKind::kOp: return enqueue(static_cast<Op *>(command->owner));
-    case CommandKind::kStep: return step(static_cast<Op *>(command->owner));
-    case CommandKind::kRequest: return answer_request(static_cast<Op *>(command->owner));
+    case CommandKind::kOp:
+      return enqueue(static_cast<Op *>(command->owner));
+    case CommandKind::kStep:
+      return step(static_cast<Op *>(command->owner));
+    case CommandKind::kRequest:
+      return answer_request(static_cast<Op *>(command->owner));
     case CommandKind::kStreamPoke: {
       auto *stream = static_cast<Stream *>(command->owner);
       stream->poke_queued.store(false, std::memory_order_seq_cst);
       make_ready(stream);
       return stream->release();
     }
-    case CommandKind::kStreamRelease: return release_stream(static_cast<Stream *>(command->owner));
-    case CommandKind::kMemDropped: return drop_mem(static_cast<Mem *>(command->owner));
-    case CommandKind::kMemUnused: return free_mem(static_cast<Mem *>(command->owner));
+    case CommandKind::kStreamRelease:
+      return release_stream(static_cast<Stream *>(command->owner));
+    case CommandKind::kMemDropped:
+      return drop_mem(static_cast<Mem *>(command->owner));
+    case CommandKind::kMemUnused:
+      return free_mem(static_cast<Mem *>(command->owner));
   }
 }
 
@@ -230,7 +237,8 @@ void Lane::wait_for_work() {
     next_watch_ms_ = 0;
   }
   if (closing_.load(std::memory_order_acquire)) {
-    const int64_t left = std::max<int64_t>(1, deadline_ms_.load(std::memory_order_relaxed) - now_ms());
+    const int64_t left =
+        std::max<int64_t>(1, deadline_ms_.load(std::memory_order_relaxed) - now_ms());
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
   parker_.announce();
@@ -284,8 +292,9 @@ void Lane::enqueue(Op *op) {
   if (Stream *stream = op->stream) {
     if (stream->destroyed) {
       if (op->kind == OpKind::kStreamClose) return settle(op, Status::ok());
-      return settle(op, Status::error(AIOCANN_E_CLOSED, "The stream was closed before this %s reached it.",
-                                      op->name()));
+      return settle(
+          op, Status::error(AIOCANN_E_CLOSED, "The stream was closed before this %s reached it.",
+                            op->name()));
     }
     op->fifo_next = nullptr;
     (stream->fifo_first != nullptr ? stream->fifo_last->fifo_next : stream->fifo_first) = op;
@@ -293,23 +302,30 @@ void Lane::enqueue(Op *op) {
     return make_ready(stream);
   }
   switch (op->kind) {
-    case OpKind::kStreamCreate: return create_stream(op);
-    case OpKind::kPinned: return allocate_pinned(op);
-    case OpKind::kMemoryInfo: return memory_info(op);
+    case OpKind::kStreamCreate:
+      return create_stream(op);
+    case OpKind::kPinned:
+      return allocate_pinned(op);
+    case OpKind::kMemoryInfo:
+      return memory_info(op);
     case OpKind::kAllocate: {
       Mem *mem = op->dst.mem;
-      return settle(op, mem->address.load() != 0 ? Status::ok() : allocate(mem, mem->wanted_by_stream));
+      return settle(op,
+                    mem->address.load() != 0 ? Status::ok() : allocate(mem, mem->wanted_by_stream));
     }
-    default: return settle(op, Status::error(AIOCANN_E_INTERNAL, "A lane got a %s.", op->name()));
+    default:
+      return settle(op, Status::error(AIOCANN_E_INTERNAL, "A lane got a %s.", op->name()));
   }
 }
 
 void Lane::create_stream(Op *op) {
   void *raw = nullptr;
-  const int32_t code = op->value < 0 ? api_->aclrtCreateStream(&raw)
-                                     : api_->aclrtCreateStreamWithConfig(&raw, static_cast<uint32_t>(op->value), 0);
+  const int32_t code =
+      op->value < 0 ? api_->aclrtCreateStream(&raw)
+                    : api_->aclrtCreateStreamWithConfig(&raw, static_cast<uint32_t>(op->value), 0);
   if (code != 0) {
-    return settle(op, driver_error(code, op->value < 0 ? "aclrtCreateStream" : "aclrtCreateStreamWithConfig"));
+    return settle(op, driver_error(code, op->value < 0 ? "aclrtCreateStream"
+                                                       : "aclrtCreateStreamWithConfig"));
   }
   int32_t id = -1;
   Status status;

@@ -132,7 +132,8 @@ class Lane {
   void cross_read(Op *part);
   void cross_write(Op *read);
   void part_done(Op *part);
-  Op *make_part(OpKind kind, Op *parent, Stream *stream, Chunk *chunk, uint64_t offset, uint64_t nbytes);
+  Op *make_part(OpKind kind, Op *parent, Stream *stream, Chunk *chunk, uint64_t offset,
+                uint64_t nbytes);
 
   Device *const device_;
   Runtime *const runtime_;
@@ -143,10 +144,10 @@ class Lane {
   std::atomic<bool> nudged_{false};
 
   Stream *internal_ = nullptr;
-  std::vector<Stream *> streams_;          ///< open ones. Owns: a reference each
+  std::vector<Stream *> streams_;  ///< open ones. Owns: a reference each
   std::deque<Stream *> ready_;
   std::vector<Stream *> unmarked_;
-  std::vector<Stream *> without_event_;    ///< held for want of an event
+  std::vector<Stream *> without_event_;  ///< held for want of an event
   NativeEvent *events_ = nullptr;
   std::vector<NativeEvent *> all_events_;
   Staging chunks_, slots_;

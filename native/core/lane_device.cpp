@@ -10,7 +10,8 @@ namespace aiocann::core {
 
 Status Lane::open_device() {
   const acl::Api &api = *api_;
-  if (const int32_t code = api.aclrtSetDevice(device_->index); code != 0) return driver_error(code, "aclrtSetDevice");
+  if (const int32_t code = api.aclrtSetDevice(device_->index); code != 0)
+    return driver_error(code, "aclrtSetDevice");
   Status status;
   void *raw = nullptr;
   int32_t id = -1;
@@ -20,10 +21,11 @@ Status Lane::open_device() {
   };
   device_->reactor = std::make_unique<Reactor>(device_);
   device_->reactor->start();
-  const bool well = check(api.aclrtGetCurrentContext(&device_->context), "aclrtGetCurrentContext") &&
-                    check(api.aclrtCreateStream(&raw), "aclrtCreateStream") &&
-                    check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId") &&
-                    check(api.aclrtSubscribeReport(device_->reactor->thread_id(), raw), "aclrtSubscribeReport");
+  const bool well =
+      check(api.aclrtGetCurrentContext(&device_->context), "aclrtGetCurrentContext") &&
+      check(api.aclrtCreateStream(&raw), "aclrtCreateStream") &&
+      check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId") &&
+      check(api.aclrtSubscribeReport(device_->reactor->thread_id(), raw), "aclrtSubscribeReport");
   if (!well) {
     device_->reactor->ask_to_stop();
     device_->reactor->join();
@@ -37,7 +39,8 @@ Status Lane::open_device() {
   if (const char *name = api.aclrtGetSocName()) device_->soc_name = name;
   if (api.aclrtGetPhyDevIdByUserDevId != nullptr) {
     int32_t physical = -1;
-    if (api.aclrtGetPhyDevIdByUserDevId(device_->index, &physical) == 0) device_->physical_id = physical;
+    if (api.aclrtGetPhyDevIdByUserDevId(device_->index, &physical) == 0)
+      device_->physical_id = physical;
   }
   for (const auto &other : runtime_->devices) {
     int32_t can = 0;
@@ -63,9 +66,10 @@ void Lane::close_device() {
   device_->reactor->join();
   unroute_faults(device_);
 
-  const Status why = Status::error(AIOCANN_E_CLOSED,
-                                   "The runtime was closed while this was in flight, and it did not end in time. Its "
-                                   "memory on the device and in pinned blocks is leaked.");
+  const Status why = Status::error(
+      AIOCANN_E_CLOSED,
+      "The runtime was closed while this was in flight, and it did not end in time. Its "
+      "memory on the device and in pinned blocks is leaked.");
   const std::vector<Stream *> streams = streams_;
   for (Stream *stream : streams) {
     stream->closing.store(true, std::memory_order_release);
@@ -116,7 +120,8 @@ void Lane::close_device() {
 }
 
 void Lane::abandon_inbox() {
-  const Status why = Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
+  const Status why =
+      Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
   Command *command = inbox_.close();
   while (command != nullptr) {
     Command *next = command->next;
@@ -133,11 +138,19 @@ void Lane::abandon_inbox() {
         part->release();
         break;
       }
-      case CommandKind::kRequest: static_cast<Op *>(command->owner)->release(); break;
+      case CommandKind::kRequest:
+        static_cast<Op *>(command->owner)->release();
+        break;
       case CommandKind::kStreamPoke:
-      case CommandKind::kStreamRelease: static_cast<Stream *>(command->owner)->release(); break;
-      case CommandKind::kMemDropped: drop_mem(static_cast<Mem *>(command->owner)); break;
-      case CommandKind::kMemUnused: free_mem(static_cast<Mem *>(command->owner)); break;
+      case CommandKind::kStreamRelease:
+        static_cast<Stream *>(command->owner)->release();
+        break;
+      case CommandKind::kMemDropped:
+        drop_mem(static_cast<Mem *>(command->owner));
+        break;
+      case CommandKind::kMemUnused:
+        free_mem(static_cast<Mem *>(command->owner));
+        break;
     }
     command = next;
   }

@@ -21,7 +21,8 @@ Status Lane::allocate(Mem *mem, uint64_t stream) {
       mem->address.store(block->address(), std::memory_order_release);
       return Status::ok();
     }
-    const uint64_t exact = (Pool::rounded(mem->nbytes) + Pool::kHugePage - 1) / Pool::kHugePage * Pool::kHugePage;
+    const uint64_t exact =
+        (Pool::rounded(mem->nbytes) + Pool::kHugePage - 1) / Pool::kHugePage * Pool::kHugePage;
     bool grown = false;
     for (int round = 0; round < 2 && !grown; ++round) {
       for (uint64_t bytes : {Pool::segment_bytes(mem->nbytes), exact}) {
@@ -46,10 +47,12 @@ Status Lane::allocate(Mem *mem, uint64_t stream) {
   api_->aclrtGetMemInfo(kHbmMemory, &free_bytes, &total);
   Status status = Status::error(
       AIOCANN_E_NO_MEMORY,
-      "Device %d has no %llu bytes left: %llu of %llu bytes are free in the driver, and aiocann's pool holds %llu, "
+      "Device %d has no %llu bytes left: %llu of %llu bytes are free in the driver, and aiocann's "
+      "pool holds %llu, "
       "of which %llu are in use. %s",
-      device_->index, static_cast<unsigned long long>(mem->nbytes), static_cast<unsigned long long>(free_bytes),
-      static_cast<unsigned long long>(total), static_cast<unsigned long long>(pool.reserved_bytes()),
+      device_->index, static_cast<unsigned long long>(mem->nbytes),
+      static_cast<unsigned long long>(free_bytes), static_cast<unsigned long long>(total),
+      static_cast<unsigned long long>(pool.reserved_bytes()),
       static_cast<unsigned long long>(pool.used_bytes()), cause.get()->detail);
   aiocann_error &error = status.mutate();
   error.device = device_->index;
@@ -66,8 +69,9 @@ Status Lane::pinned(uint64_t nbytes, void **address) {
   const int32_t code = api_->aclrtMallocHost(address, nbytes);
   if (code == 0) return Status::ok();
   const Status cause = driver_error(code, "aclrtMallocHost");
-  Status status = Status::error(AIOCANN_E_NO_MEMORY, "The driver gave no %llu bytes of pinned host memory. %s",
-                                static_cast<unsigned long long>(nbytes), cause.get()->detail);
+  Status status =
+      Status::error(AIOCANN_E_NO_MEMORY, "The driver gave no %llu bytes of pinned host memory. %s",
+                    static_cast<unsigned long long>(nbytes), cause.get()->detail);
   aiocann_error &error = status.mutate();
   error.requested = nbytes;
   error.used = runtime_->counters.pinned_bytes.load(std::memory_order_relaxed);
@@ -115,7 +119,9 @@ void Lane::answer_request(Op *op) {
   Status status;
   for (Side *side : {&op->dst, &op->src}) {
     Mem *mem = side->mem;
-    if (mem == nullptr || mem->device != device_ || mem->address.load(std::memory_order_acquire) != 0) continue;
+    if (mem == nullptr || mem->device != device_ ||
+        mem->address.load(std::memory_order_acquire) != 0)
+      continue;
     if (status.is_ok()) status = allocate(mem, 0);
   }
   if (status.is_ok() && op->plan == CopyPlan::kPeer) status = enable_peer(op->stream->device);

@@ -18,12 +18,14 @@ namespace aiocann::core {
 namespace {
 
 void *device_at(const Side &side, uint64_t offset) {
-  return reinterpret_cast<void *>(side.mem->address.load(std::memory_order_acquire) + side.offset + offset);
+  return reinterpret_cast<void *>(side.mem->address.load(std::memory_order_acquire) + side.offset +
+                                  offset);
 }
 
 }  // namespace
 
-Op *Lane::make_part(OpKind kind, Op *parent, Stream *stream, Chunk *chunk, uint64_t offset, uint64_t nbytes) {
+Op *Lane::make_part(OpKind kind, Op *parent, Stream *stream, Chunk *chunk, uint64_t offset,
+                    uint64_t nbytes) {
   Op *part = new Op(kind, runtime_, stream, nullptr, false);
   parent->retain();
   part->parent = parent;
@@ -41,8 +43,8 @@ Lane::Verdict Lane::small_to_device(Stream *stream, Op *op) {
   if (slot == nullptr) return failure.is_ok() ? Verdict::kHeld : fail_head(stream, op, failure);
   std::memcpy(slot->base, op->src.host, op->nbytes);
   op->chunk = slot;
-  const int32_t code = api_->aclrtMemcpyAsync(device_at(op->dst, 0), op->nbytes, slot->base, op->nbytes,
-                                              ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
+  const int32_t code = api_->aclrtMemcpyAsync(device_at(op->dst, 0), op->nbytes, slot->base,
+                                              op->nbytes, ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemcpyAsync"));
   submitted(stream, op, 1, true);
   return Verdict::kGone;
@@ -55,8 +57,8 @@ Lane::Verdict Lane::small_to_host(Stream *stream, Op *op) {
   op->chunk = slot;
   op->host_left = 1;
   op->has_host_part = true;
-  const int32_t code = api_->aclrtMemcpyAsync(slot->base, op->nbytes, device_at(op->src, 0), op->nbytes,
-                                              ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
+  const int32_t code = api_->aclrtMemcpyAsync(slot->base, op->nbytes, device_at(op->src, 0),
+                                              op->nbytes, ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemcpyAsync"));
   submitted(stream, op, 1, true);
   return Verdict::kGone;
@@ -93,8 +95,9 @@ Lane::Verdict Lane::staged_to_host(Stream *stream, Op *op) {
     if (chunk == nullptr && failure.is_ok()) return Verdict::kHeld;
     if (chunk != nullptr) {
       const uint64_t bytes = std::min(Staging::kChunkBytes, op->nbytes - op->assigned);
-      const int32_t code = api_->aclrtMemcpyAsync(chunk->base, bytes, device_at(op->src, op->assigned), bytes,
-                                                  ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
+      const int32_t code =
+          api_->aclrtMemcpyAsync(chunk->base, bytes, device_at(op->src, op->assigned), bytes,
+                                 ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
       if (code == 0) {
         Op *part = make_part(OpKind::kChunkToHost, op, stream, chunk, op->assigned, bytes);
         op->assigned += bytes;
@@ -160,9 +163,9 @@ void Lane::step(Op *part) {
       Stream *stream = part->stream;
       Status failure;
       if (!stream->failed(parent)) {
-        const int32_t code =
-            api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned), part->nbytes, part->chunk->base,
-                                   part->nbytes, ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
+        const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned),
+                                                    part->nbytes, part->chunk->base, part->nbytes,
+                                                    ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
         if (code == 0) {
           --parent->parts;
           submitted(stream, part, 1, true);
@@ -175,7 +178,8 @@ void Lane::step(Op *part) {
     case OpKind::kCrossRead:
       if (!part->is_passed && part->status.is_ok()) return cross_read(part);
       return part->status.is_ok() ? cross_write(part) : part_done(part);
-    default: return part_done(part);
+    default:
+      return part_done(part);
   }
 }
 
@@ -192,8 +196,9 @@ void Lane::part_done(Op *part) {
 
 void Lane::cross_read(Op *part) {
   const Op *parent = part->parent;
-  const int32_t code = api_->aclrtMemcpyAsync(part->chunk->base, part->nbytes, device_at(parent->src, part->assigned),
-                                              part->nbytes, ACL_MEMCPY_DEVICE_TO_HOST, internal_->raw);
+  const int32_t code = api_->aclrtMemcpyAsync(part->chunk->base, part->nbytes,
+                                              device_at(parent->src, part->assigned), part->nbytes,
+                                              ACL_MEMCPY_DEVICE_TO_HOST, internal_->raw);
   if (code == 0) return submitted(internal_, part, 1, true);
   part->fail(driver_error(code, "aclrtMemcpyAsync"));
   parent->stream->device->lane->push_or_drop(part);
@@ -201,11 +206,13 @@ void Lane::cross_read(Op *part) {
 
 void Lane::cross_write(Op *read) {
   const Op *parent = read->parent;
-  Op *part = make_part(OpKind::kCrossWrite, read->parent, internal_, read->chunk, read->assigned, read->nbytes);
+  Op *part = make_part(OpKind::kCrossWrite, read->parent, internal_, read->chunk, read->assigned,
+                       read->nbytes);
   read->chunk = nullptr;
   read->release();
-  const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned), part->nbytes, part->chunk->base,
-                                              part->nbytes, ACL_MEMCPY_HOST_TO_DEVICE, internal_->raw);
+  const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned), part->nbytes,
+                                              part->chunk->base, part->nbytes,
+                                              ACL_MEMCPY_HOST_TO_DEVICE, internal_->raw);
   if (code == 0) return submitted(internal_, part, 1, true);
   part->fail(driver_error(code, "aclrtMemcpyAsync"));
   parent->stream->device->lane->push_or_drop(part);
@@ -226,7 +233,8 @@ void Lane::finish_passed(Op *op, Settler &settler) {
       Device *next = op->status.is_ok() ? parent->dst.mem->device : parent->stream->device;
       return next->lane->push_or_drop(op);
     }
-    case OpKind::kCrossWrite: return op->parent->stream->device->lane->push_or_drop(op);
+    case OpKind::kCrossWrite:
+      return op->parent->stream->device->lane->push_or_drop(op);
     case OpKind::kMemcpy: {
       Chunk *slot = op->chunk;
       op->chunk = nullptr;

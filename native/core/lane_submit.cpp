@@ -19,7 +19,8 @@ constexpr int32_t kSyncTimeout = 507046;
 
 void *at(const Side &side, uint64_t offset = 0) {
   if (side.host != nullptr) return side.host + offset;
-  return reinterpret_cast<void *>(side.mem->address.load(std::memory_order_acquire) + side.offset + offset);
+  return reinterpret_cast<void *>(side.mem->address.load(std::memory_order_acquire) + side.offset +
+                                  offset);
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
   if (stream->destroyed) {
     settle(op, op->kind == OpKind::kStreamClose
                    ? Status::ok()
-                   : Status::error(AIOCANN_E_CLOSED, "The stream was closed before this %s reached it.", op->name()));
+                   : Status::error(AIOCANN_E_CLOSED,
+                                   "The stream was closed before this %s reached it.", op->name()));
     return Verdict::kGone;
   }
   if (op->kind == OpKind::kStreamClose) return submit_close(stream, op);
@@ -51,12 +53,19 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
   if (!ready_event(stream, op, &verdict)) return verdict;
   if (!begun && !ready_memory(stream, op, &verdict)) return verdict;
   switch (op->kind) {
-    case OpKind::kMemcpy: return submit_copy(stream, op);
-    case OpKind::kMemset: return submit_memset(stream, op);
-    case OpKind::kMark: return submit_mark(stream, op);
-    case OpKind::kWait: return submit_wait(stream, op);
-    case OpKind::kGraph: return submit_graph(stream, op);
-    default: return fail_head(stream, op, Status::error(AIOCANN_E_INTERNAL, "A stream got a %s.", op->name()));
+    case OpKind::kMemcpy:
+      return submit_copy(stream, op);
+    case OpKind::kMemset:
+      return submit_memset(stream, op);
+    case OpKind::kMark:
+      return submit_mark(stream, op);
+    case OpKind::kWait:
+      return submit_wait(stream, op);
+    case OpKind::kGraph:
+      return submit_graph(stream, op);
+    default:
+      return fail_head(stream, op,
+                       Status::error(AIOCANN_E_INTERNAL, "A stream got a %s.", op->name()));
   }
 }
 
@@ -87,7 +96,8 @@ bool Lane::ready_mem(Stream *stream, Op *op, Mem *mem, Verdict *verdict) {
   if (!op->request_status.is_ok()) {
     *verdict = fail_head(stream, op, op->request_status);
   } else if (!ask(mem->device, op)) {
-    *verdict = fail_head(stream, op, Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", mem->device->index));
+    *verdict = fail_head(
+        stream, op, Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", mem->device->index));
   }
   return false;
 }
@@ -106,7 +116,8 @@ bool Lane::ready_peer(Stream *stream, Op *op, Verdict *verdict) {
   *verdict = Verdict::kHeld;
   if (op->requested.load(std::memory_order_acquire)) return false;
   if (!ask(other, op)) {
-    *verdict = fail_head(stream, op, Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", other->index));
+    *verdict = fail_head(stream, op,
+                         Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", other->index));
   }
   return false;
 }
@@ -118,7 +129,8 @@ bool Lane::ready_event(Stream *stream, Op *op, Verdict *verdict) {
     if (events_ != nullptr) return true;
     if (announced) break;
     void *raw = nullptr;
-    const int32_t code = api_->aclrtCreateEventExWithFlag(&raw, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+    const int32_t code =
+        api_->aclrtCreateEventExWithFlag(&raw, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
     if (code == 0) {
       events_ = new NativeEvent{nullptr, raw};
       all_events_.push_back(events_);
@@ -254,22 +266,29 @@ Lane::Verdict Lane::submit_copy(Stream *stream, Op *op) {
       if (op->src.host != nullptr) kind = ACL_MEMCPY_HOST_TO_DEVICE;
       if (op->dst.host != nullptr) kind = ACL_MEMCPY_DEVICE_TO_HOST;
       break;
-    case CopyPlan::kPeer: break;
+    case CopyPlan::kPeer:
+      break;
     case CopyPlan::kToDevice:
-      return op->nbytes <= Staging::kSlotBytes ? small_to_device(stream, op) : staged_to_device(stream, op);
+      return op->nbytes <= Staging::kSlotBytes ? small_to_device(stream, op)
+                                               : staged_to_device(stream, op);
     case CopyPlan::kToHost:
-      return op->nbytes <= Staging::kSlotBytes ? small_to_host(stream, op) : staged_to_host(stream, op);
-    case CopyPlan::kCross: return staged_across(stream, op);
-    case CopyPlan::kHost: return host_to_host(stream, op);
+      return op->nbytes <= Staging::kSlotBytes ? small_to_host(stream, op)
+                                               : staged_to_host(stream, op);
+    case CopyPlan::kCross:
+      return staged_across(stream, op);
+    case CopyPlan::kHost:
+      return host_to_host(stream, op);
   }
-  const int32_t code = api_->aclrtMemcpyAsync(at(op->dst), op->nbytes, at(op->src), op->nbytes, kind, stream->raw);
+  const int32_t code =
+      api_->aclrtMemcpyAsync(at(op->dst), op->nbytes, at(op->src), op->nbytes, kind, stream->raw);
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemcpyAsync"));
   submitted(stream, op, 1, op->notify);
   return Verdict::kGone;
 }
 
 Lane::Verdict Lane::submit_memset(Stream *stream, Op *op) {
-  const int32_t code = api_->aclrtMemsetAsync(at(op->dst), op->nbytes, op->value, op->nbytes, stream->raw);
+  const int32_t code =
+      api_->aclrtMemsetAsync(at(op->dst), op->nbytes, op->value, op->nbytes, stream->raw);
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemsetAsync"));
   submitted(stream, op, 1, op->notify);
   return Verdict::kGone;
@@ -277,7 +296,8 @@ Lane::Verdict Lane::submit_memset(Stream *stream, Op *op) {
 
 Lane::Verdict Lane::submit_mark(Stream *stream, Op *op) {
   // What needs neither an event to wait for nor a time passes when its predecessors have, if those have markers.
-  if (op->mark_kind != AIOCANN_MARK_RECORD && stream->unmarked == 0) return not_on_device(stream, op);
+  if (op->mark_kind != AIOCANN_MARK_RECORD && stream->unmarked == 0)
+    return not_on_device(stream, op);
   submitted(stream, op, 0, true);
   return Verdict::kGone;
 }

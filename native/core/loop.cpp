@@ -39,7 +39,8 @@ bool aiocann_loop::push(Delivery *node) {
     // Announced before the swap, so that a close() that comes after it waits for the write: the caller of
     // close() may close the eventfd next.
     if (wakes) writers_.fetch_add(1, std::memory_order_seq_cst);
-    if (head_.compare_exchange_weak(head, node, std::memory_order_seq_cst, std::memory_order_acquire)) {
+    if (head_.compare_exchange_weak(head, node, std::memory_order_seq_cst,
+                                    std::memory_order_acquire)) {
       if (!wakes) return false;
       const uint64_t one = 1;
       // Fails only when the counter is full, and then the loop is awake anyway.
@@ -74,7 +75,8 @@ int32_t aiocann_loop::drain(uint64_t *ids, int32_t max) {
       if (is_mark(head)) {
         if (fd_ < 0 || head == armed_mark()) return count;
         // Arms only if still empty.
-        if (head_.compare_exchange_strong(head, armed_mark(), std::memory_order_seq_cst)) return count;
+        if (head_.compare_exchange_strong(head, armed_mark(), std::memory_order_seq_cst))
+          return count;
         continue;
       }
       while (!head_.compare_exchange_weak(head, nullptr, std::memory_order_acq_rel)) {
@@ -116,7 +118,9 @@ extern "C" {
 
 aiocann_loop *aiocann_loop_create(int fd) { return new aiocann_loop(fd); }
 
-int32_t aiocann_loop_drain(aiocann_loop *loop, uint64_t *ids, int32_t max) { return loop->drain(ids, max); }
+int32_t aiocann_loop_drain(aiocann_loop *loop, uint64_t *ids, int32_t max) {
+  return loop->drain(ids, max);
+}
 
 void aiocann_loop_close(aiocann_loop *loop, aiocann_loop *heir) { loop->close(heir); }
 

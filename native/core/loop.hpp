@@ -19,8 +19,9 @@ struct Delivery {
   Delivery *next = nullptr;
   Loop *loop = nullptr;  ///< Owns: one reference, where not null
   uint64_t id = 0;
-  Op *embedded_in = nullptr;  ///< Owns: one reference of the op that holds this node; null: allocated
-  Op *dependent = nullptr;    ///< not a delivery: this `wait` op depends on the settling one
+  Op *embedded_in =
+      nullptr;              ///< Owns: one reference of the op that holds this node; null: allocated
+  Op *dependent = nullptr;  ///< not a delivery: this `wait` op depends on the settling one
 
   /// Frees or unreferences what the node stands for, after delivery or instead of it.
   void discard();
@@ -51,7 +52,8 @@ struct aiocann_loop {
   const int fd_;
   std::atomic<Delivery *> head_;
   std::atomic<uint32_t> references_{1};
-  std::atomic<uint32_t> writers_{0};  ///< threads between seeing kArmed and having written the eventfd
+  std::atomic<uint32_t> writers_{
+      0};  ///< threads between seeing kArmed and having written the eventfd
   std::atomic<uint64_t> wakes_{0};
   aiocann_loop *heir_ = nullptr;  ///< set before kClosed. Owns: one reference
   Delivery *pending_ = nullptr;   ///< taken, not yet handed out. Thread: the drainer

@@ -28,8 +28,8 @@ void aiocann_mem::retain_handle() {
 }
 
 void aiocann_mem::release_handle() {
-  if (handles_.fetch_sub(1, std::memory_order_acq_rel) == 1 && device != nullptr && kind != MemKind::kWrapped &&
-      references_.load(std::memory_order_acquire) > 1) {
+  if (handles_.fetch_sub(1, std::memory_order_acq_rel) == 1 && device != nullptr &&
+      kind != MemKind::kWrapped && references_.load(std::memory_order_acquire) > 1) {
     // Ops still use it: its pool may lend the block to the stream in whose order they are.
     references_.fetch_add(1, std::memory_order_relaxed);
     if (!device->lane->push(&dropped_)) release();
@@ -44,7 +44,8 @@ void aiocann_mem::use(const Stream *stream) {
 
 void aiocann_mem::note_stream(const Stream *stream) {
   uint64_t seen = 0;
-  if (!stream_id_.compare_exchange_strong(seen, stream->id, std::memory_order_acq_rel) && seen != stream->id) {
+  if (!stream_id_.compare_exchange_strong(seen, stream->id, std::memory_order_acq_rel) &&
+      seen != stream->id) {
     stream_id_.store(kManyStreams, std::memory_order_release);
   }
 }
@@ -98,7 +99,9 @@ Mem *PinnedMap::find(const void *host, uint64_t nbytes) const {
 
 extern "C" {
 
-uint64_t aiocann_mem_address(const aiocann_mem *mem) { return mem->address.load(std::memory_order_acquire); }
+uint64_t aiocann_mem_address(const aiocann_mem *mem) {
+  return mem->address.load(std::memory_order_acquire);
+}
 
 uint64_t aiocann_mem_nbytes(const aiocann_mem *mem) { return mem->nbytes; }
 

@@ -22,8 +22,8 @@ struct aiocann_mem {
   using Stream = aiocann::core::Stream;
 
   /// One handle. dev is null for pinned memory.
-  aiocann_mem(aiocann::core::MemKind mem_kind, aiocann::core::Runtime *rt, aiocann::core::Device *dev,
-              uint64_t size);
+  aiocann_mem(aiocann::core::MemKind mem_kind, aiocann::core::Runtime *rt,
+              aiocann::core::Device *dev, uint64_t size);
 
   void retain_handle();
   void release_handle();
@@ -48,7 +48,7 @@ struct aiocann_mem {
   /// Of the pool. Thread: the lane of device, or whoever makes the mem.
   aiocann::core::Block *block = nullptr;
   uint64_t wanted_by_stream = 0;  ///< allocate(stream=): may get a block still in use there
-  bool lent = false;              ///< the pool knows that no user refers to it. Thread: the lane of device
+  bool lent = false;  ///< the pool knows that no user refers to it. Thread: the lane of device
 
  private:
   friend class aiocann::core::Lane;

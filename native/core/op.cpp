@@ -17,7 +17,8 @@ std::atomic<uint64_t> next_op_id{1};
 
 }  // namespace
 
-aiocann_op::aiocann_op(OpKind op_kind, Runtime *rt, Stream *on, aiocann_loop *home_loop, bool is_notified)
+aiocann_op::aiocann_op(OpKind op_kind, Runtime *rt, Stream *on, aiocann_loop *home_loop,
+                       bool is_notified)
     : kind(op_kind),
       notify(is_notified),
       id(next_op_id.fetch_add(1, std::memory_order_relaxed)),
@@ -61,27 +62,40 @@ void aiocann_op::release() {
 
 const char *aiocann_op::name() const {
   switch (kind) {
-    case OpKind::kMemcpy: return "memcpy";
-    case OpKind::kMemset: return "memset";
+    case OpKind::kMemcpy:
+      return "memcpy";
+    case OpKind::kMemset:
+      return "memset";
     case OpKind::kMark:
       return mark_kind == AIOCANN_MARK_RECORD        ? "record"
              : mark_kind == AIOCANN_MARK_SYNCHRONIZE ? "synchronize"
                                                      : "host_call";
-    case OpKind::kWait: return "wait";
-    case OpKind::kGraph: return "graph";
-    case OpKind::kStreamClose: return "stream close";
-    case OpKind::kOpen: return "open";
-    case OpKind::kShutdown: return "close";
-    case OpKind::kStreamCreate: return "stream create";
-    case OpKind::kPinned: return "pinned allocate";
-    case OpKind::kAllocate: return "allocate";
-    case OpKind::kMemoryInfo: return "memory info";
+    case OpKind::kWait:
+      return "wait";
+    case OpKind::kGraph:
+      return "graph";
+    case OpKind::kStreamClose:
+      return "stream close";
+    case OpKind::kOpen:
+      return "open";
+    case OpKind::kShutdown:
+      return "close";
+    case OpKind::kStreamCreate:
+      return "stream create";
+    case OpKind::kPinned:
+      return "pinned allocate";
+    case OpKind::kAllocate:
+      return "allocate";
+    case OpKind::kMemoryInfo:
+      return "memory info";
     case OpKind::kChunkToDevice:
     case OpKind::kChunkToHost:
     case OpKind::kCrossRead:
     case OpKind::kCrossWrite:
-    case OpKind::kHostSlices: return "memcpy";
-    case OpKind::kProbe: return "marker";
+    case OpKind::kHostSlices:
+      return "memcpy";
+    case OpKind::kProbe:
+      return "marker";
   }
   return "?";
 }
@@ -106,7 +120,8 @@ void aiocann_op::publish() {
   }
   // Before the state, so that whoever sees it settled sees the numbers without it.
   subtract(counters.in_flight_ops);
-  subtract(counters.in_flight_bytes, kind == OpKind::kMemcpy || kind == OpKind::kMemset ? nbytes : 0);
+  subtract(counters.in_flight_bytes,
+           kind == OpKind::kMemcpy || kind == OpKind::kMemset ? nbytes : 0);
   if (notify) add(counters.completions);
   if (stream != nullptr) stream->unsettled.fetch_sub(1, std::memory_order_release);
   const uint32_t bits = kSettled | (status.is_ok() ? 0u : uint32_t{kFailed});
@@ -227,7 +242,9 @@ const aiocann_error *aiocann_op_error(const aiocann_op *op) {
 
 int32_t aiocann_op_path(const aiocann_op *op) { return op->path.load(std::memory_order_relaxed); }
 
-uint64_t aiocann_op_timestamp_us(const aiocann_op *op) { return op->timestamp_us.load(std::memory_order_relaxed); }
+uint64_t aiocann_op_timestamp_us(const aiocann_op *op) {
+  return op->timestamp_us.load(std::memory_order_relaxed);
+}
 
 void *aiocann_op_take_result(aiocann_op *op) {
   return op->state() == 1 ? op->result.exchange(nullptr, std::memory_order_acq_rel) : nullptr;

@@ -44,14 +44,26 @@ struct Command {
 
 enum class OpKind : uint8_t {
   // of a stream, in its order
-  kMemcpy, kMemset, kMark, kWait, kGraph, kStreamClose,
+  kMemcpy,
+  kMemset,
+  kMark,
+  kWait,
+  kGraph,
+  kStreamClose,
   // of a device or runtime
-  kOpen, kShutdown, kStreamCreate, kPinned, kAllocate, kMemoryInfo,
+  kOpen,
+  kShutdown,
+  kStreamCreate,
+  kPinned,
+  kAllocate,
+  kMemoryInfo,
   // internal: never seen by users and not counted
-  kProbe,        ///< nothing but a marker
-  kChunkToDevice, kChunkToHost,  ///< one chunk of a staged copy
-  kCrossRead, kCrossWrite,       ///< one chunk between devices that cannot reach each other
-  kHostSlices                    ///< a copier's share of a copy from host to host
+  kProbe,  ///< nothing but a marker
+  kChunkToDevice,
+  kChunkToHost,  ///< one chunk of a staged copy
+  kCrossRead,
+  kCrossWrite,  ///< one chunk between devices that cannot reach each other
+  kHostSlices   ///< a copier's share of a copy from host to host
 };
 
 /// How a copy is carried out.
@@ -73,8 +85,8 @@ struct aiocann_op {
   using Status = aiocann::core::Status;
 
   /// One reference, the core's, given up when the op has settled (or by who used an internal op last).
-  aiocann_op(OpKind op_kind, aiocann::core::Runtime *rt, aiocann::core::Stream *on, aiocann_loop *home_loop,
-             bool is_notified);
+  aiocann_op(OpKind op_kind, aiocann::core::Runtime *rt, aiocann::core::Stream *on,
+             aiocann_loop *home_loop, bool is_notified);
 
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release();
@@ -105,46 +117,47 @@ struct aiocann_op {
   aiocann::core::Stream *const stream;    ///< Owns: one reference, where not null
   aiocann::core::Side dst, src;
   uint64_t nbytes = 0;
-  aiocann_op *mark = nullptr;              ///< of a wait. Owns: one reference
-  aiocann_graph *graph = nullptr;          ///< Owns: one reference
+  aiocann_op *mark = nullptr;      ///< of a wait. Owns: one reference
+  aiocann_graph *graph = nullptr;  ///< Owns: one reference
   aiocann::core::Delivery home;
   aiocann::core::Stack<aiocann::core::Delivery> watchers;
 
   // ---- lane ----
   aiocann_op *fifo_next = nullptr;
-  aiocann::core::Command request;          ///< to another lane, while the op is held at its stream's head
-  std::atomic<bool> requested{false};      ///< the request is under way
-  aiocann::core::Status request_status;    ///< written before requested is cleared
-  aiocann_op *parent = nullptr;            ///< of a chunk or slice. Owns: one reference
-  aiocann::core::Chunk *chunk = nullptr;   ///< pinned staging memory held
-  uint64_t assigned = 0;                   ///< bytes of a staged copy given to chunks
-  uint32_t parts = 0;                      ///< chunks or slices under way
-  std::atomic<uint64_t> host_cursor{0};    ///< of a copy from host to host
-  bool awaits_submission = false;  ///< of a wait: submit_waiter is in its mark's list
+  aiocann::core::Command request;  ///< to another lane, while the op is held at its stream's head
+  std::atomic<bool> requested{false};     ///< the request is under way
+  aiocann::core::Status request_status;   ///< written before requested is cleared
+  aiocann_op *parent = nullptr;           ///< of a chunk or slice. Owns: one reference
+  aiocann::core::Chunk *chunk = nullptr;  ///< pinned staging memory held
+  uint64_t assigned = 0;                  ///< bytes of a staged copy given to chunks
+  uint32_t parts = 0;                     ///< chunks or slices under way
+  std::atomic<uint64_t> host_cursor{0};   ///< of a copy from host to host
+  bool awaits_submission = false;         ///< of a wait: submit_waiter is in its mark's list
 
   // ---- stream: under its lock ----
   aiocann::core::Links<aiocann_op> links;  ///< in Stream::submitted or Stream::passed
   uint64_t sequence = 0;
-  bool on_device = false;        ///< false: nothing of it was launched, it passes with its predecessor
+  bool on_device = false;  ///< false: nothing of it was launched, it passes with its predecessor
   bool has_tasks = false;
   bool is_passed = false;
   bool has_marker = false;
   bool depends_registered = false;  ///< of a wait: passes only when mark_known
-  bool has_host_part = false;    ///< counted in Stream::host_parts
+  bool has_host_part = false;       ///< counted in Stream::host_parts
   uint32_t last_task = 0;
-  uint32_t tasks = 0;            ///< in the driver's queue
-  uint32_t host_left = 0;        ///< host parts not done
-  uint32_t event_pins = 0;       ///< lanes that are just making a wait for the event
+  uint32_t tasks = 0;       ///< in the driver's queue
+  uint32_t host_left = 0;   ///< host parts not done
+  uint32_t event_pins = 0;  ///< lanes that are just making a wait for the event
   aiocann::core::NativeEvent *event = nullptr;
   std::vector<uint32_t> node_tasks;  ///< of a graph: the last task of each node
-  std::vector<aiocann::core::Mem *> extra;  ///< of a graph: scratch and workspaces. Owns: a use of each
+  std::vector<aiocann::core::Mem *>
+      extra;  ///< of a graph: scratch and workspaces. Owns: a use of each
 
   // ---- wait: whether the mark is settled, and its error ----
   std::atomic<bool> mark_known{false};
 
   // ---- mark: how far it is ----
   std::atomic<bool> mark_submitted{false};  ///< its event has been recorded, or never will be
-  bool mark_needs_host = false;             ///< host parts before it: a wait is held until it settles
+  bool mark_needs_host = false;  ///< host parts before it: a wait is held until it settles
   aiocann::core::Stack<aiocann::core::Delivery> submit_waiters;
   aiocann::core::Delivery submit_waiter;  ///< of a wait, in its mark's list
   aiocann::core::Delivery settle_waiter;  ///< of a wait, in its mark's watchers

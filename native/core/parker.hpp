@@ -31,7 +31,8 @@ class Parker {
   void wake() {
     if (word_.load(std::memory_order_seq_cst) == 0) return;
     if (word_.exchange(0, std::memory_order_seq_cst) == 0) return;
-    syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word_), FUTEX_WAKE_PRIVATE, 1, nullptr,
+            nullptr, 0);
   }
 
  private:

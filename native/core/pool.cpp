@@ -165,7 +165,8 @@ bool Pool::consistent() const {
     uint64_t offset = 0;
     const Block *before = nullptr;
     for (const Block *block = segment->first; block != nullptr; block = block->after) {
-      if (block->segment != segment || block->offset != offset || block->before != before) return false;
+      if (block->segment != segment || block->offset != offset || block->before != before)
+        return false;
       if (block->nbytes == 0 || block->nbytes % kGranule != 0) return false;
       const bool is_free = block->generations == 0;
       if (is_free && before != nullptr && before->generations == 0) return false;
@@ -173,7 +174,8 @@ bool Pool::consistent() const {
       n_free += is_free;
       if (block->lent && block->stream != UINT64_MAX) {
         auto of_stream = lent_.find(block->stream);
-        if (of_stream == lent_.end() || of_stream->second.count(const_cast<Block *>(block)) == 0) return false;
+        if (of_stream == lent_.end() || of_stream->second.count(const_cast<Block *>(block)) == 0)
+          return false;
         ++n_lent;
       }
       if (!is_free && !block->lent) in_use += block->nbytes;
@@ -185,7 +187,8 @@ bool Pool::consistent() const {
   }
   size_t in_lent = 0;
   for (const auto &entry : lent_) in_lent += entry.second.size();
-  return n_free == free_.size() && n_lent == in_lent && reserved == reserved_.load() && in_use == used_.load();
+  return n_free == free_.size() && n_lent == in_lent && reserved == reserved_.load() &&
+         in_use == used_.load();
 }
 
 }  // namespace aiocann::core

@@ -19,9 +19,9 @@ struct Block {
   Segment *segment = nullptr;
   uint64_t offset = 0, nbytes = 0;
   Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
-  uint32_t generations = 0;  ///< mems whose uses have not all passed; 0: free
-  bool lent = false;         ///< in the lent set: no mem stands for it, stream `stream` may take it
-  uint64_t stream = 0;       ///< whose order protects it while lent
+  uint32_t generations = 0;                   ///< mems whose uses have not all passed; 0: free
+  bool lent = false;    ///< in the lent set: no mem stands for it, stream `stream` may take it
+  uint64_t stream = 0;  ///< whose order protects it while lent
   uint64_t address() const;
 };
 

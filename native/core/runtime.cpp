@@ -55,15 +55,20 @@ void aiocann_runtime::release_handle() {
 
 Status aiocann_runtime::usable() const {
   if (generation != fork_generation()) {
-    return Status::error(AIOCANN_E_CLOSED,
-                         "This runtime was opened before a fork. It works only in the process that opened it: the "
-                         "child has none of its threads. Open it after the fork (multiprocessing: use \"spawn\").");
+    return Status::error(
+        AIOCANN_E_CLOSED,
+        "This runtime was opened before a fork. It works only in the process that opened it: the "
+        "child has none of its threads. Open it after the fork (multiprocessing: use \"spawn\").");
   }
   switch (phase()) {
-    case Phase::kOpen: return Status::ok();
-    case Phase::kOpening: return Status::error(AIOCANN_E_USAGE, "The runtime is still opening.");
-    case Phase::kFailed: return Status::error(AIOCANN_E_CLOSED, "The runtime could not be opened.");
-    default: return Status::error(AIOCANN_E_CLOSED, "The runtime is closed.");
+    case Phase::kOpen:
+      return Status::ok();
+    case Phase::kOpening:
+      return Status::error(AIOCANN_E_USAGE, "The runtime is still opening.");
+    case Phase::kFailed:
+      return Status::error(AIOCANN_E_CLOSED, "The runtime could not be opened.");
+    default:
+      return Status::error(AIOCANN_E_CLOSED, "The runtime is closed.");
   }
 }
 
@@ -124,13 +129,15 @@ Status aiocann_runtime::choose_devices() {
     return driver_error(code, "aclrtGetDeviceCount");
   }
   if (visible == 0) {
-    return Status::error(AIOCANN_E_USAGE, "The %s driver (%s) sees no device. ASCEND_RT_VISIBLE_DEVICES may hide them.",
-                         driver_.c_str(), library_path.c_str());
+    return Status::error(
+        AIOCANN_E_USAGE,
+        "The %s driver (%s) sees no device. ASCEND_RT_VISIBLE_DEVICES may hide them.",
+        driver_.c_str(), library_path.c_str());
   }
   if (wanted_.empty()) {
     if (n_wanted_ > static_cast<int64_t>(visible)) {
-      return Status::error(AIOCANN_E_USAGE, "%d devices were asked for, but the %s driver sees %u.", n_wanted_,
-                           driver_.c_str(), visible);
+      return Status::error(AIOCANN_E_USAGE, "%d devices were asked for, but the %s driver sees %u.",
+                           n_wanted_, driver_.c_str(), visible);
     }
     const uint32_t count = n_wanted_ < 0 ? visible : static_cast<uint32_t>(n_wanted_);
     for (uint32_t i = 0; i < count; ++i) wanted_.push_back(static_cast<int32_t>(i));
@@ -196,16 +203,20 @@ Status aiocann_runtime::close(int64_t timeout_ms) {
   release_driver(loaded_, stuck > 0);
   if (stuck == 0) return status;
   return Status::error(AIOCANN_E_TIMEOUT,
-                       "Closing gave up after %lld ms: %llu commands on %llu streams had not ended. What they use on "
+                       "Closing gave up after %lld ms: %llu commands on %llu streams had not "
+                       "ended. What they use on "
                        "the devices and in pinned memory is leaked; their ops have failed.",
-                       static_cast<long long>(timeout_ms), static_cast<unsigned long long>(given_up),
+                       static_cast<long long>(timeout_ms),
+                       static_cast<unsigned long long>(given_up),
                        static_cast<unsigned long long>(stuck));
 }
 
 // ---- the C ABI ---------------------------------------------------------------------------------------------
 
 void aiocann_runtime::statistics(aiocann_statistics *out) const {
-  auto get = [](const Counters::Counter &counter) { return counter.load(std::memory_order_relaxed); };
+  auto get = [](const Counters::Counter &counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
   *out = aiocann_statistics{};
   out->in_flight_ops = get(counters.in_flight_ops);
   out->in_flight_bytes = get(counters.in_flight_bytes);
@@ -239,19 +250,23 @@ int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, a
   *rt = nullptr;
   *op = nullptr;
   if (config == nullptr || config->driver == nullptr) {
-    return publish(Status::error(AIOCANN_E_USAGE, "No driver was named: it is \"cann\" or \"sim\"."));
+    return publish(
+        Status::error(AIOCANN_E_USAGE, "No driver was named: it is \"cann\" or \"sim\"."));
   }
   if (config->devices != nullptr) {
     for (int32_t i = 0; i < config->n_devices; ++i) {
       const int32_t id = config->devices[i];
-      if (id < 0) return publish(Status::error(AIOCANN_E_USAGE, "Device ids start at 0; %d is none.", id));
+      if (id < 0)
+        return publish(Status::error(AIOCANN_E_USAGE, "Device ids start at 0; %d is none.", id));
       if (std::find(config->devices, config->devices + i, id) != config->devices + i) {
         return publish(Status::error(AIOCANN_E_USAGE, "Device %d is listed twice.", id));
       }
     }
   }
-  if (config->n_devices == 0 || config->n_devices < -1 || (config->devices != nullptr && config->n_devices < 0)) {
-    return publish(Status::error(AIOCANN_E_USAGE, "A runtime needs at least one device; %d were asked for.",
+  if (config->n_devices == 0 || config->n_devices < -1 ||
+      (config->devices != nullptr && config->n_devices < 0)) {
+    return publish(Status::error(AIOCANN_E_USAGE,
+                                 "A runtime needs at least one device; %d were asked for.",
                                  config->n_devices));
   }
   auto *runtime = new aiocann_runtime(*config);
@@ -262,7 +277,8 @@ int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, a
   return 0;
 }
 
-int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_loop *home, aiocann_op **op) {
+int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_loop *home,
+                              aiocann_op **op) {
   if (rt->generation != fork_generation()) {
     if (op != nullptr) *op = nullptr;
     return publish(rt->usable());
@@ -278,7 +294,9 @@ int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_l
 
 void aiocann_runtime_release(aiocann_runtime *rt) { rt->release_handle(); }
 
-const char *aiocann_runtime_acl_version(const aiocann_runtime *rt) { return rt->acl_version.c_str(); }
+const char *aiocann_runtime_acl_version(const aiocann_runtime *rt) {
+  return rt->acl_version.c_str();
+}
 
 const char *aiocann_runtime_library(const aiocann_runtime *rt) { return rt->library_path.c_str(); }
 
@@ -291,7 +309,9 @@ aiocann_device *aiocann_runtime_device(aiocann_runtime *rt, int32_t position) {
   return rt->devices[static_cast<size_t>(position)].get();
 }
 
-void aiocann_runtime_statistics(const aiocann_runtime *rt, aiocann_statistics *out) { rt->statistics(out); }
+void aiocann_runtime_statistics(const aiocann_runtime *rt, aiocann_statistics *out) {
+  rt->statistics(out);
+}
 
 int32_t aiocann_cann_present(void) { return aiocann::acl::cann_present() ? 1 : 0; }
 

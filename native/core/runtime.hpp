@@ -28,7 +28,9 @@ struct Counters {
   Counter h2d_bytes{0}, d2h_bytes{0}, d2d_bytes{0}, peer_bytes{0};
 };
 
-inline void add(Counters::Counter &counter, uint64_t n = 1) { counter.fetch_add(n, std::memory_order_relaxed); }
+inline void add(Counters::Counter &counter, uint64_t n = 1) {
+  counter.fetch_add(n, std::memory_order_relaxed);
+}
 inline void subtract(Counters::Counter &counter, uint64_t n = 1) {
   counter.fetch_sub(n, std::memory_order_relaxed);
 }

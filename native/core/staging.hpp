@@ -27,8 +27,8 @@ struct Chunk {
 
 class Staging {
  public:
-  Staging(Lane *lane, uint64_t piece_bytes, uint32_t pieces_per_allocation, uint32_t shared, uint32_t per_stream,
-          uint32_t Stream::*held);
+  Staging(Lane *lane, uint64_t piece_bytes, uint32_t pieces_per_allocation, uint32_t shared,
+          uint32_t per_stream, uint32_t Stream::*held);
   static constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
   static constexpr uint64_t kSlotBytes = uint64_t{64} << 10;
 

@@ -37,10 +37,11 @@ Status Status::driver(int32_t code, const char *call, const char *recent_message
   status.error_ = blank(code);
   std::snprintf(status.error_->call, sizeof status.error_->call, "%s", call);
   if (recent_message != nullptr && recent_message[0] != '\0') {
-    std::snprintf(status.error_->detail, sizeof status.error_->detail, "%s failed with code %d: %s", call,
-                  code, recent_message);
+    std::snprintf(status.error_->detail, sizeof status.error_->detail, "%s failed with code %d: %s",
+                  call, code, recent_message);
   } else {
-    std::snprintf(status.error_->detail, sizeof status.error_->detail, "%s failed with code %d.", call, code);
+    std::snprintf(status.error_->detail, sizeof status.error_->detail, "%s failed with code %d.",
+                  call, code);
   }
   return status;
 }

@@ -26,7 +26,8 @@ Status predecessor(const Status &fault, uint64_t cause_op, const char *cause_kin
   if (fault.code() == AIOCANN_E_PREDECESSOR) {
     if (const char *found = strstr(root, kBecause)) root = found + sizeof kBecause - 1;
   }
-  Status status = Status::error(AIOCANN_E_PREDECESSOR, "%s is void: %s%s%s", op->name(), cause_kind, kBecause, root);
+  Status status = Status::error(AIOCANN_E_PREDECESSOR, "%s is void: %s%s%s", op->name(), cause_kind,
+                                kBecause, root);
   aiocann_error &error = status.mutate();
   error.cause_op = cause_op;
   error.device = fault.get()->device;
@@ -110,7 +111,8 @@ void aiocann_stream::advance_locked(Settler &settler) {
   while (Op *op = submitted_.front()) {
     if (op->on_device && op->sequence > passed_sequence_) break;
     // Whether a wait's mark failed is known once that has settled; it brings us back here.
-    if (op->kind == OpKind::kWait && op->depends_registered && !op->mark_known.load(std::memory_order_acquire)) {
+    if (op->kind == OpKind::kWait && op->depends_registered &&
+        !op->mark_known.load(std::memory_order_acquire)) {
       break;
     }
     submitted_.remove(op);
@@ -220,9 +222,11 @@ void aiocann_stream::attach_fault(const FaultRecord &fault) {
 }
 
 void aiocann_stream::blame_locked(Op *op, const FaultRecord &fault) {
-  const char *what = op != nullptr ? (op->parent != nullptr ? op->parent : op)->name() : "an earlier command";
-  Status status = Status::error(fault.code, "Device %d reports failure %d while running %s (task %u of stream %d).",
-                                device->index, fault.code, what, fault.task_id, driver_id);
+  const char *what =
+      op != nullptr ? (op->parent != nullptr ? op->parent : op)->name() : "an earlier command";
+  Status status = Status::error(
+      fault.code, "Device %d reports failure %d while running %s (task %u of stream %d).",
+      device->index, fault.code, what, fault.task_id, driver_id);
   aiocann_error &error = status.mutate();
   error.is_fault = 1;
   error.device = device->index;

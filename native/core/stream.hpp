@@ -82,13 +82,14 @@ struct aiocann_stream {
 
   // ---- Thread: lane only ----
   Op *fifo_first = nullptr, *fifo_last = nullptr;
-  bool is_ready = false;       ///< in the lane's ready list
+  bool is_ready = false;  ///< in the lane's ready list
   bool destroyed = false;
-  bool wants_marker = false;   ///< in the lane's list of streams with unmarked work
-  uint32_t unmarked = 0;       ///< commands submitted since the last marker
+  bool wants_marker = false;  ///< in the lane's list of streams with unmarked work
+  uint32_t unmarked = 0;      ///< commands submitted since the last marker
   uint32_t chunks_held = 0, slots_held = 0;
   aiocann::core::Mem *workspace = nullptr;
-  uint64_t watched = 0;  ///< by the watchdog: id of the op whose event was seen complete once already
+  uint64_t watched =
+      0;  ///< by the watchdog: id of the op whose event was seen complete once already
 
  private:
   ~aiocann_stream();
@@ -100,7 +101,7 @@ struct aiocann_stream {
   std::atomic<uint32_t> references_{1};
   std::atomic<bool> faulted_{false};
 
-  std::mutex mutex_;  // a leaf, but for pushes to lock-free lists
+  std::mutex mutex_;                 // a leaf, but for pushes to lock-free lists
   aiocann::core::OpList submitted_;  ///< in order; not passed
   aiocann::core::OpList passed_;     ///< passed, not settled
   uint64_t next_sequence_ = 0;

@@ -30,27 +30,27 @@ extern "C" {
 
 /* Codes of aiocann's own; ACL codes are positive. */
 enum {
-  AIOCANN_E_USAGE = -1,        /* the arguments make no sense: detail says which, and what to do */
-  AIOCANN_E_UNSUPPORTED = -2,  /* the op, dtype or layout is not supported on this device */
-  AIOCANN_E_LIBRARY = -3,      /* the driver library or a symbol of it was not found */
-  AIOCANN_E_NO_MEMORY = -4,    /* device or pinned memory: the numbers are in requested .. used */
-  AIOCANN_E_WOULD_BLOCK = -5,  /* a _nowait call cannot be answered at once */
-  AIOCANN_E_CLOSED = -6,       /* the stream, device or runtime is closed */
-  AIOCANN_E_PREDECESSOR = -7,  /* not run, or its result is void: an earlier op failed; see cause_op */
-  AIOCANN_E_TIMEOUT = -8,      /* closing gave up after its timeout */
-  AIOCANN_E_INTERNAL = -9      /* a bug in aiocann */
+  AIOCANN_E_USAGE = -1,       /* the arguments make no sense: detail says which, and what to do */
+  AIOCANN_E_UNSUPPORTED = -2, /* the op, dtype or layout is not supported on this device */
+  AIOCANN_E_LIBRARY = -3,     /* the driver library or a symbol of it was not found */
+  AIOCANN_E_NO_MEMORY = -4,   /* device or pinned memory: the numbers are in requested .. used */
+  AIOCANN_E_WOULD_BLOCK = -5, /* a _nowait call cannot be answered at once */
+  AIOCANN_E_CLOSED = -6,      /* the stream, device or runtime is closed */
+  AIOCANN_E_PREDECESSOR = -7, /* not run, or void: an earlier op failed; see cause_op */
+  AIOCANN_E_TIMEOUT = -8,     /* closing gave up after its timeout */
+  AIOCANN_E_INTERNAL = -9     /* a bug in aiocann */
 };
 
 typedef struct aiocann_error {
   int32_t code;
-  int32_t device;       /* logical id, -1: none */
-  int32_t node;         /* index of the graph node that failed, -1: none */
-  int32_t is_fault;     /* 1: the device reported the failure while running (not at submission) */
-  uint64_t cause_op;    /* id of the op that failed first, when this one failed because of it; else 0 */
+  int32_t device;    /* logical id, -1: none */
+  int32_t node;      /* index of the graph node that failed, -1: none */
+  int32_t is_fault;  /* 1: the device reported the failure while running (not at submission) */
+  uint64_t cause_op; /* id of the op that failed first, if this one failed because of it */
   uint64_t requested, free_bytes, total, reserved, used; /* bytes; AIOCANN_E_NO_MEMORY */
-  char call[64];        /* the ACL or aclnn function that failed; "" for our own checks */
-  char cause_kind[64];  /* what the first failing op was, e.g. "memcpy" or "graph" */
-  char detail[768];     /* one or more sentences for the user, with the driver's own text at the end */
+  char call[64];       /* the ACL or aclnn function that failed; "" for our own checks */
+  char cause_kind[64]; /* what the first failing op was, e.g. "memcpy" or "graph" */
+  char detail[768];    /* sentences for the user, the driver's own text at the end */
 } aiocann_error;
 
 /* The last failure of this thread; never NULL; overwritten by the next failing call of this thread. */
@@ -89,8 +89,14 @@ int32_t aiocann_op_state(const aiocann_op *op);
 int32_t aiocann_op_watch(aiocann_op *op, aiocann_loop *loop);
 /* Its last awaiter has gone. Counted as abandoned once, and as reaped when it settles. No-op when settled. */
 void aiocann_op_abandon(aiocann_op *op);
-const aiocann_error *aiocann_op_error(const aiocann_op *op); /* NULL unless state is 2; lives as long as op */
-enum { AIOCANN_PATH_NONE = 0, AIOCANN_PATH_DIRECT = 1, AIOCANN_PATH_STAGED = 2, AIOCANN_PATH_PEER = 3 };
+/* NULL unless state is 2; lives as long as op. */
+const aiocann_error *aiocann_op_error(const aiocann_op *op);
+enum {
+  AIOCANN_PATH_NONE = 0,
+  AIOCANN_PATH_DIRECT = 1,
+  AIOCANN_PATH_STAGED = 2,
+  AIOCANN_PATH_PEER = 3
+};
 int32_t aiocann_op_path(const aiocann_op *op);
 /* When the device passed the op's marker: microseconds on the device's clock. 0: not known (yet). */
 uint64_t aiocann_op_timestamp_us(const aiocann_op *op);
@@ -117,18 +123,22 @@ int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, a
                              aiocann_op **op);
 /* Drains every stream for at most timeout_ms, destroys what is idle, leaks (and counts) what is stuck, gives
  * the devices back, finalizes ACL if this runtime initialised it. Idempotent. */
-int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_loop *home, aiocann_op **op);
+int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_loop *home,
+                              aiocann_op **op);
 void aiocann_runtime_release(aiocann_runtime *rt);
 /* "1.17.0" style, as aclrtGetVersion answers; valid after open. */
 const char *aiocann_runtime_acl_version(const aiocann_runtime *rt);
-const char *aiocann_runtime_library(const aiocann_runtime *rt); /* path of the driver library in use */
+/* Path of the driver library in use. */
+const char *aiocann_runtime_library(const aiocann_runtime *rt);
 int32_t aiocann_runtime_device_count(const aiocann_runtime *rt);
-aiocann_device *aiocann_runtime_device(aiocann_runtime *rt, int32_t position); /* borrowed; lives as rt */
+/* Borrowed; lives as rt. */
+aiocann_device *aiocann_runtime_device(aiocann_runtime *rt, int32_t position);
 
 typedef struct aiocann_statistics {
   uint64_t in_flight_ops, in_flight_bytes, abandoned, reaped;
   uint64_t live_buffers, live_streams, live_events, live_tensors, live_executors;
-  uint64_t pool_reserved_bytes, pool_used_bytes, events_created, lost_callbacks, loop_wakes, completions;
+  uint64_t pool_reserved_bytes, pool_used_bytes, events_created, lost_callbacks;
+  uint64_t loop_wakes, completions;
   uint64_t pinned_bytes, h2d_bytes, d2h_bytes, d2d_bytes, peer_bytes; /* copied since open */
 } aiocann_statistics;
 void aiocann_runtime_statistics(const aiocann_runtime *rt, aiocann_statistics *out);
@@ -142,7 +152,7 @@ int32_t aiocann_device_index(const aiocann_device *dev);       /* logical id */
 int32_t aiocann_device_physical_id(const aiocann_device *dev); /* -1: not known */
 const char *aiocann_device_soc_name(const aiocann_device *dev);
 const aiocann_error *aiocann_device_open_error(const aiocann_device *dev); /* NULL: it is open */
-int32_t aiocann_device_poisoned(const aiocann_device *dev);    /* 1 after a device fault */
+int32_t aiocann_device_poisoned(const aiocann_device *dev); /* 1 after a device fault */
 int32_t aiocann_device_can_access_peer(const aiocann_device *dev, const aiocann_device *peer);
 int32_t aiocann_device_memory_info(aiocann_device *dev, aiocann_loop *home, aiocann_op **op);
 
@@ -152,17 +162,19 @@ int32_t aiocann_device_memory_info(aiocann_device *dev, aiocann_loop *home, aioc
  * otherwise *op is set and *mem is usable once it has settled well (release *mem either way).
  * nowait: AIOCANN_E_WOULD_BLOCK instead of an op. stream (may be NULL): memory whose last uses are all on
  * that stream may be handed out before they are done. nbytes > 0. */
-int32_t aiocann_device_allocate(aiocann_device *dev, uint64_t nbytes, aiocann_stream *stream, int32_t nowait,
-                                aiocann_loop *home, aiocann_mem **mem, aiocann_op **op);
+int32_t aiocann_device_allocate(aiocann_device *dev, uint64_t nbytes, aiocann_stream *stream,
+                                int32_t nowait, aiocann_loop *home, aiocann_mem **mem,
+                                aiocann_op **op);
 /* Device memory that the lane allocates when the first command that touches it is submitted: usable as an
  * operand at once. */
 int32_t aiocann_device_allocate_lazy(aiocann_device *dev, uint64_t nbytes, aiocann_mem **mem);
 /* Pinned host memory, 64-byte aligned; the result of *op is an aiocann_mem. */
-int32_t aiocann_pinned_allocate(aiocann_runtime *rt, uint64_t nbytes, aiocann_loop *home, aiocann_op **op);
+int32_t aiocann_pinned_allocate(aiocann_runtime *rt, uint64_t nbytes, aiocann_loop *home,
+                                aiocann_op **op);
 /* Memory of another library on dev: never freed here. */
 int32_t aiocann_mem_wrap(aiocann_device *dev, uint64_t address, uint64_t nbytes, aiocann_mem **mem);
-uint64_t aiocann_mem_address(const aiocann_mem *mem); /* 0: lazy and not yet allocated */
-uint64_t aiocann_mem_nbytes(const aiocann_mem *mem);  /* as asked for */
+uint64_t aiocann_mem_address(const aiocann_mem *mem);       /* 0: lazy and not yet allocated */
+uint64_t aiocann_mem_nbytes(const aiocann_mem *mem);        /* as asked for */
 aiocann_device *aiocann_mem_device(const aiocann_mem *mem); /* NULL: pinned host memory */
 void aiocann_mem_retain(aiocann_mem *mem);
 /* The last release gives the memory back to its pool once every op that uses it has passed. */
@@ -171,12 +183,14 @@ void aiocann_mem_release(aiocann_mem *mem);
 /* ---- streams ------------------------------------------------------------------------------------------ */
 
 /* The result of *op is an aiocann_stream. priority: -1 = the driver's default. */
-int32_t aiocann_stream_create(aiocann_device *dev, int32_t priority, aiocann_loop *home, aiocann_op **op);
+int32_t aiocann_stream_create(aiocann_device *dev, int32_t priority, aiocann_loop *home,
+                              aiocann_op **op);
 /* Settles when all work of the stream is done and it is destroyed. Later enqueues fail with E_CLOSED. */
 int32_t aiocann_stream_close(aiocann_stream *stream, aiocann_loop *home, aiocann_op **op);
-void aiocann_stream_release(aiocann_stream *stream); /* not closed yet: closes it once its work is done */
+/* Not closed yet: closes it once its work is done. */
+void aiocann_stream_release(aiocann_stream *stream);
 uint64_t aiocann_stream_handle(const aiocann_stream *stream); /* the aclrtStream */
-int32_t aiocann_stream_idle(const aiocann_stream *stream);    /* 1: everything enqueued has settled */
+int32_t aiocann_stream_idle(const aiocann_stream *stream); /* 1: everything enqueued has settled */
 
 /* One side of a copy. mem set: offset bytes into it (device or pinned). mem NULL: ordinary host memory at
  * host, which the caller keeps alive until the op settles (memory that lies in a pinned block of this
@@ -189,33 +203,43 @@ typedef struct aiocann_span {
 
 /* Every enqueueing call: op == NULL means "no notification": no op is made, home is ignored, and the
  * operands must all be mem (else E_USAGE). */
-int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst, const aiocann_span *src,
-                              uint64_t nbytes, aiocann_loop *home, aiocann_op **op);
-int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t offset, int32_t value,
-                              uint64_t nbytes, aiocann_loop *home, aiocann_op **op);
+int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
+                              const aiocann_span *src, uint64_t nbytes, aiocann_loop *home,
+                              aiocann_op **op);
+int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t offset,
+                              int32_t value, uint64_t nbytes, aiocann_loop *home, aiocann_op **op);
 /* A marker: settles when everything enqueued on the stream before it, host parts included, has. It serves
  * as event record, synchronize and host_call; `kind` only names it in errors. */
 enum { AIOCANN_MARK_RECORD = 0, AIOCANN_MARK_SYNCHRONIZE = 1, AIOCANN_MARK_HOST_CALL = 2 };
-int32_t aiocann_stream_mark(aiocann_stream *stream, int32_t kind, aiocann_loop *home, aiocann_op **op);
+int32_t aiocann_stream_mark(aiocann_stream *stream, int32_t kind, aiocann_loop *home,
+                            aiocann_op **op);
 /* Device-side wait of stream for a mark enqueued on any stream of any device of the same runtime. */
-int32_t aiocann_stream_wait(aiocann_stream *stream, aiocann_op *mark, aiocann_loop *home, aiocann_op **op);
+int32_t aiocann_stream_wait(aiocann_stream *stream, aiocann_op *mark, aiocann_loop *home,
+                            aiocann_op **op);
 
 /* ---- tensors, ops, graphs ----------------------------------------------------------------------------- */
 
 enum {
-  AIOCANN_F32 = 0, AIOCANN_F16 = 1, AIOCANN_BF16 = 2, AIOCANN_I8 = 3, AIOCANN_I16 = 4, AIOCANN_I32 = 5,
-  AIOCANN_I64 = 6, AIOCANN_Q4_0 = 7, AIOCANN_Q8_0 = 8
+  AIOCANN_F32 = 0,
+  AIOCANN_F16 = 1,
+  AIOCANN_BF16 = 2,
+  AIOCANN_I8 = 3,
+  AIOCANN_I16 = 4,
+  AIOCANN_I32 = 5,
+  AIOCANN_I64 = 6,
+  AIOCANN_Q4_0 = 7,
+  AIOCANN_Q8_0 = 8
 };
 
 /* ggml order: ne[0] is the contiguous axis; unused axes are 1. nb: bytes. */
 typedef struct aiocann_tensor {
   int32_t dtype;
-  int32_t n_dims;      /* 1..4: how many axes the user sees */
+  int32_t n_dims; /* 1..4: how many axes the user sees */
   int64_t ne[4];
   int64_t nb[4];
-  aiocann_mem *mem;    /* NULL: an intermediate that the graph's plan places */
-  uint64_t offset;     /* bytes into mem; of a view: from the first byte of the tensor that owns the storage */
-  int32_t view_of;     /* index (in the graph's table) of the tensor whose storage this one shares; -1: own */
+  aiocann_mem *mem; /* NULL: an intermediate that the graph's plan places */
+  uint64_t offset;  /* bytes into mem; of a view: from the first byte of the storage */
+  int32_t view_of;  /* index in the graph's table: whose storage this one shares; -1: own */
   int32_t reserved_;
 } aiocann_tensor;
 
@@ -228,19 +252,19 @@ typedef union aiocann_param {
 } aiocann_param;
 
 typedef struct aiocann_node {
-  int32_t op;                     /* index in the op table */
+  int32_t op; /* index in the op table */
   int32_t n_src;
-  int32_t src[4];                 /* indices of tensors; -1: an optional source left out */
-  int32_t out;                    /* index of a tensor */
+  int32_t src[4]; /* indices of tensors; -1: an optional source left out */
+  int32_t out;    /* index of a tensor */
   aiocann_param params[8];
 } aiocann_node;
 
 /* One row of the op table. */
 typedef struct aiocann_op_info {
-  const char *name;        /* as in aiocann.ops */
+  const char *name; /* as in aiocann.ops */
   int32_t min_src, max_src;
   int32_t n_params;
-  const char *param_names; /* "eps:f" or "scale:f max_bias:f": name, then f (float) or i (integer) */
+  const char *param_names; /* "eps:f" or "scale:f max_bias:f": name, f (float) or i (integer) */
   const char *aclnn;       /* the aclnn functions it uses, space separated; "" for views */
   const char *dtypes;      /* "table: f32 f16; ids: i32 i64": what each source may be */
   int32_t is_view;         /* 1: no device work; the result shares its source's storage */

@@ -245,7 +245,8 @@ class Runtime {
       if (statistics().*field == value) return;
       // Any command behind the releases brings the lane past them.
       aiocann_op *op = nullptr;
-      accepted(aiocann_device_memory_info(device(i % aiocann_runtime_device_count(raw)), loop.raw, &op));
+      accepted(
+          aiocann_device_memory_info(device(i % aiocann_runtime_device_count(raw)), loop.raw, &op));
       finish(loop, op);
     }
     CHECK_EQ(statistics().*field, value);

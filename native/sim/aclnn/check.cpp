@@ -39,7 +39,8 @@ Check &Check::results(const uint64_t *workspace, aclOpExecutor **executor) {
   return not_null(workspace, "workspaceSize").not_null(executor, "executor");
 }
 
-Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank, int min_rank) {
+Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank,
+                     int min_rank) {
   if (failed()) return *this;
   if (!dtypes.has(tensor->dtype)) {
     return reject(ACLNN_ERR_PARAM_INVALID, "%s has data type %s, which is not supported", what,
@@ -59,11 +60,13 @@ Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes,
   for (uint64_t d = 0; d < rank && sane; ++d) empty |= tensor->shape[d] == 0;
   for (uint64_t d = 0; d < rank && sane; ++d) {
     const int64_t dim = tensor->shape[d], stride = tensor->strides[d];
-    sane = dim >= 0 && (empty ? dim < kLimit : !__builtin_mul_overflow(count, dim, &count) && count < kLimit);
+    sane = dim >= 0 &&
+           (empty ? dim < kLimit : !__builtin_mul_overflow(count, dim, &count) && count < kLimit);
     if (!sane || empty || dim == 0) continue;
     int64_t span;
-    sane = !__builtin_mul_overflow(dim - 1, stride, &span) && !__builtin_add_overflow(reach, span, &reach) &&
-           reach < kLimit / 16 && reach > -kLimit / 16;
+    sane = !__builtin_mul_overflow(dim - 1, stride, &span) &&
+           !__builtin_add_overflow(reach, span, &reach) && reach < kLimit / 16 &&
+           reach > -kLimit / 16;
   }
   if (!sane) {
     return reject(ACLNN_ERR_PARAM_INVALID, "%s has impossible dimensions, strides or offset", what);
@@ -79,7 +82,8 @@ Check &Check::scalar(const aclScalar *scalar, const char *what, DTypeSet dtypes)
 
 Check &Check::same_dtype(const aclTensor *a, const aclTensor *b) {
   if (failed()) return *this;
-  return that(a->dtype == b->dtype, "data types differ: %s and %s", name_of(a->dtype), name_of(b->dtype));
+  return that(a->dtype == b->dtype, "data types differ: %s and %s", name_of(a->dtype),
+              name_of(b->dtype));
 }
 
 Check &Check::same_shape(const aclTensor *a, const aclTensor *b) {
@@ -91,13 +95,15 @@ Check &Check::same_shape(const aclTensor *a, const aclTensor *b) {
 Check &Check::has_shape(const aclTensor *tensor, const char *what, const Shape &shape) {
   if (failed()) return *this;
   const Shape own = shape_of(tensor);
-  return that(own == shape, "%s has shape %s, not %s", what, ShapeText(own).text, ShapeText(shape).text);
+  return that(own == shape, "%s has shape %s, not %s", what, ShapeText(own).text,
+              ShapeText(shape).text);
 }
 
 ShapeText::ShapeText(const Shape &shape) {
   size_t used = static_cast<size_t>(std::snprintf(text, sizeof text, "["));
   for (int d = 0; d < shape.rank && used < sizeof text; ++d) {
-    used += static_cast<size_t>(std::snprintf(text + used, sizeof text - used, "%s%lld", d == 0 ? "" : ", ",
+    used += static_cast<size_t>(std::snprintf(text + used, sizeof text - used, "%s%lld",
+                                              d == 0 ? "" : ", ",
                                               static_cast<long long>(shape.dim[d])));
   }
   if (used < sizeof text) std::snprintf(text + used, sizeof text - used, "]");
@@ -114,7 +120,8 @@ View view_of(const aclTensor *tensor) {
   View view;
   view.dtype = tensor->dtype;
   view.shape = shape_of(tensor);
-  for (int d = 0; d < view.shape.rank; ++d) view.stride[d] = tensor->strides[static_cast<uint64_t>(d)];
+  for (int d = 0; d < view.shape.rank; ++d)
+    view.stride[d] = tensor->strides[static_cast<uint64_t>(d)];
   return view;
 }
 

@@ -19,8 +19,8 @@ class Check {
   /// The outputs of every first phase.
   Check &results(const uint64_t *workspace, aclOpExecutor **executor);
   /// Element type in a support list, rank in a range, dimensions and strides that make sense.
-  Check &tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank = kMaxTensorRank,
-                int min_rank = 0);
+  Check &tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes,
+                int max_rank = kMaxTensorRank, int min_rank = 0);
   Check &scalar(const aclScalar *scalar, const char *what, DTypeSet dtypes);
   Check &same_dtype(const aclTensor *a, const aclTensor *b);
   Check &same_shape(const aclTensor *a, const aclTensor *b);

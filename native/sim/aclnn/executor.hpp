@@ -23,7 +23,8 @@ struct OpArgs {
 
   template <class P>
   void set(const P &value) {
-    static_assert(std::is_trivially_copyable_v<P> && sizeof(P) <= sizeof(params) && alignof(P) <= 8);
+    static_assert(std::is_trivially_copyable_v<P> && sizeof(P) <= sizeof(params) &&
+                  alignof(P) <= 8);
     std::memcpy(params, &value, sizeof(P));
   }
   template <class P>
@@ -74,13 +75,13 @@ class Planner {
 };
 
 /// Phase 2 of every operator.
-aclnnStatus run_executor(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
-                         aclrtStream stream);
+aclnnStatus run_executor(const char *name, void *workspace, uint64_t workspace_size,
+                         aclOpExecutor *executor, aclrtStream stream);
 
 }  // namespace aiocann::sim
 
 /// Defines phase 2 of an operator.
-#define ACLNN_RUN(name)                                                                                \
-  aclnnStatus name(void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream) {     \
-    return aiocann::sim::run_executor(#name, workspace, size, executor, stream);                      \
+#define ACLNN_RUN(name)                                                                           \
+  aclnnStatus name(void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream) { \
+    return aiocann::sim::run_executor(#name, workspace, size, executor, stream);                  \
   }

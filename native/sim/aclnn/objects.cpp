@@ -10,9 +10,9 @@
 
 using aiocann::sim::fail;
 
-void aclTensor::init(const int64_t *view_dims, uint64_t n_view, aclDataType type, const int64_t *view_strides,
-                     int64_t view_offset, aclFormat layout, const int64_t *storage_dims, uint64_t n_storage,
-                     void *address) {
+void aclTensor::init(const int64_t *view_dims, uint64_t n_view, aclDataType type,
+                     const int64_t *view_strides, int64_t view_offset, aclFormat layout,
+                     const int64_t *storage_dims, uint64_t n_storage, void *address) {
   shape.assign(view_dims, n_view);
   if (view_strides != nullptr) {
     strides.assign(view_strides, n_view);
@@ -45,7 +45,8 @@ aclnnStatus missing(const char *function) {
 }
 
 /// Gives the caller a new[] copy: the contract of the shape getters.
-aclnnStatus copy_dims(const char *function, const aiocann::sim::Dims &dims, int64_t **values, uint64_t *count) {
+aclnnStatus copy_dims(const char *function, const aiocann::sim::Dims &dims, int64_t **values,
+                      uint64_t *count) {
   if (values == nullptr || count == nullptr) return missing(function);
   *count = dims.size();
   *values = new (std::nothrow) int64_t[dims.size()];
@@ -88,21 +89,24 @@ List *make_list(const T *const *values, uint64_t size) {
 extern "C" {
 
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
-                           const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
-                           uint64_t storageDimsNum, void *tensorData) {
-  if ((viewDims == nullptr && viewDimsNum != 0) || (storageDims == nullptr && storageDimsNum != 0)) {
+                           const int64_t *stride, int64_t offset, aclFormat format,
+                           const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData) {
+  if ((viewDims == nullptr && viewDimsNum != 0) ||
+      (storageDims == nullptr && storageDimsNum != 0)) {
     fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateTensor: dimensions are NULL");
     return nullptr;
   }
   auto *tensor = new (std::nothrow) aclTensor;
   if (tensor == nullptr) return nullptr;
-  tensor->init(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+  tensor->init(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
+               tensorData);
   return tensor;
 }
 
-aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
-                          const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
-                          uint64_t storageDimsNum, void *tensorDataAddr) {
+aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum,
+                          aclDataType dataType, const int64_t *stride, int64_t offset,
+                          aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
+                          void *tensorDataAddr) {
   if (tensor == nullptr || (viewDims == nullptr && viewDimsNum != 0) ||
       (storageDims == nullptr && storageDimsNum != 0)) {
     return missing("aclInitTensor");
@@ -119,12 +123,14 @@ aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_
   return copy_dims("aclGetViewShape", tensor->shape, viewDims, viewDimsNum);
 }
 
-aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
+aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
+                               uint64_t *storageDimsNum) {
   if (tensor == nullptr) return missing("aclGetStorageShape");
   return copy_dims("aclGetStorageShape", tensor->storage_shape, storageDims, storageDimsNum);
 }
 
-aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
+aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue,
+                              uint64_t *stridesNum) {
   if (tensor == nullptr) return missing("aclGetViewStrides");
   return copy_dims("aclGetViewStrides", tensor->strides, stridesValue, stridesNum);
 }

@@ -51,9 +51,9 @@ class Dims {
 }  // namespace aiocann::sim
 
 struct aclTensor {
-  void init(const int64_t *view_dims, uint64_t n_view, aclDataType type, const int64_t *view_strides,
-            int64_t view_offset, aclFormat layout, const int64_t *storage_dims, uint64_t n_storage,
-            void *address);
+  void init(const int64_t *view_dims, uint64_t n_view, aclDataType type,
+            const int64_t *view_strides, int64_t view_offset, aclFormat layout,
+            const int64_t *storage_dims, uint64_t n_storage, void *address);
 
   aiocann::sim::Dims shape, strides, storage_shape;
   aclDataType dtype = ACL_DT_UNDEFINED;

@@ -9,7 +9,7 @@ namespace {
 /// The type that operands are rounded to when they are read, where that can change a value.
 aclDataType lossy(aclDataType promoted) {
   return promoted == ACL_FLOAT16 || promoted == ACL_BF16 || promoted == ACL_BOOL ? promoted
-                                                                                : ACL_DT_UNDEFINED;
+                                                                                 : ACL_DT_UNDEFINED;
 }
 
 /// The scratch that the device needs for operands that it must straighten or convert first.
@@ -34,10 +34,12 @@ struct UnaryRow {
   Result result;
 };
 
-aclnnStatus plan_unary(const UnaryRow &row, const aclTensor *self, const aclTensor *out, bool in_place,
-                       uint64_t *workspace, aclOpExecutor **executor) {
+aclnnStatus plan_unary(const UnaryRow &row, const aclTensor *self, const aclTensor *out,
+                       bool in_place, uint64_t *workspace, aclOpExecutor **executor) {
   Check check(row.name);
-  check.not_null(self, in_place ? "selfRef" : "self").not_null(out, "out").results(workspace, executor);
+  check.not_null(self, in_place ? "selfRef" : "self")
+      .not_null(out, "out")
+      .results(workspace, executor);
   check.tensor(self, "self", row.self).tensor(out, "out", row.out).same_shape(self, out);
   if (row.result == Result::kSame) check.same_dtype(self, out);
   if (check.failed()) return check.status();
@@ -45,7 +47,8 @@ aclnnStatus plan_unary(const UnaryRow &row, const aclTensor *self, const aclTens
   UnaryParams p;
   p.op = row.op;
   const aclDataType type = to_float ? ACL_FLOAT : self->dtype;
-  check.that(can_convert(type, out->dtype), "the result cannot be stored as %s", name_of(out->dtype));
+  check.that(can_convert(type, out->dtype), "the result cannot be stored as %s",
+             name_of(out->dtype));
   if (check.failed()) return check.status();
   p.domain = domain_of(type);
   p.via = type;
@@ -63,27 +66,31 @@ aclnnStatus plan_unary(const UnaryRow &row, const aclTensor *self, const aclTens
 // ---- a tensor and scalars --------------------------------------------------------------------------------
 
 /// self <op> other, where other is alpha * scalar.
-aclnnStatus plan_scalar(const char *name, UnaryOp op, bool negate, const aclTensor *self, const aclScalar *other,
-                        const aclScalar *alpha, bool has_alpha, const aclTensor *out, bool in_place,
-                        uint64_t *workspace, aclOpExecutor **executor) {
+aclnnStatus plan_scalar(const char *name, UnaryOp op, bool negate, const aclTensor *self,
+                        const aclScalar *other, const aclScalar *alpha, bool has_alpha,
+                        const aclTensor *out, bool in_place, uint64_t *workspace,
+                        aclOpExecutor **executor) {
   Check check(name);
   check.not_null(self, in_place ? "selfRef" : "self").not_null(other, "other").not_null(out, "out");
   if (has_alpha) check.not_null(alpha, "alpha");
   check.results(workspace, executor);
-  check.tensor(self, "self", kArithmetic).tensor(out, "out", kArithmetic).scalar(other, "other", kArithmetic);
+  check.tensor(self, "self", kArithmetic)
+      .tensor(out, "out", kArithmetic)
+      .scalar(other, "other", kArithmetic);
   if (has_alpha) check.scalar(alpha, "alpha", kArithmetic);
   check.same_shape(self, out);
   if (check.failed()) return check.status();
   // A floating scalar leaves a floating tensor's type alone; integers are combined like tensors.
   aclDataType type = promote_scalar(self->dtype, other->dtype);
-  if (is_integer(self->dtype) && is_integer(other->dtype)) type = promote(self->dtype, other->dtype);
+  if (is_integer(self->dtype) && is_integer(other->dtype))
+    type = promote(self->dtype, other->dtype);
   check.that(type != ACL_DT_UNDEFINED, "%s and %s cannot be combined", name_of(self->dtype),
              name_of(other->dtype));
-  check.that(can_convert(type, out->dtype), "the result is %s and cannot be stored as %s", name_of(type),
-             name_of(out->dtype));
+  check.that(can_convert(type, out->dtype), "the result is %s and cannot be stored as %s",
+             name_of(type), name_of(out->dtype));
   if (has_alpha && !check.failed()) {
-    check.that(can_convert(alpha->dtype, type) || alpha->dtype == type, "alpha is %s and the result %s",
-               name_of(alpha->dtype), name_of(type));
+    check.that(can_convert(alpha->dtype, type) || alpha->dtype == type,
+               "alpha is %s and the result %s", name_of(alpha->dtype), name_of(type));
     check.that(!is_float(alpha->dtype) || is_float(type), "alpha is %s but the result is %s",
                name_of(alpha->dtype), name_of(type));
   }
@@ -103,7 +110,8 @@ aclnnStatus plan_scalar(const char *name, UnaryOp op, bool negate, const aclTens
   p.int_a = other->as_int();
   if (has_alpha) {
     p.a *= alpha->as_double();
-    p.int_a = static_cast<int64_t>(static_cast<uint64_t>(p.int_a) * static_cast<uint64_t>(alpha->as_int()));
+    p.int_a = static_cast<int64_t>(static_cast<uint64_t>(p.int_a) *
+                                   static_cast<uint64_t>(alpha->as_int()));
   }
   if (negate) {
     p.a = -p.a;
@@ -120,11 +128,14 @@ aclnnStatus plan_scalar(const char *name, UnaryOp op, bool negate, const aclTens
   return plan.finish(from.count() == 0 ? nullptr : unary_kernel, p);
 }
 
-aclnnStatus plan_clamp(const char *name, const aclTensor *self, const aclScalar *low, const aclScalar *high,
-                       const aclTensor *out, uint64_t *workspace, aclOpExecutor **executor) {
+aclnnStatus plan_clamp(const char *name, const aclTensor *self, const aclScalar *low,
+                       const aclScalar *high, const aclTensor *out, uint64_t *workspace,
+                       aclOpExecutor **executor) {
   Check check(name);
   constexpr DTypeSet kTensors = kFloating | kIntegers;
-  check.not_null(self, "self").not_null(low != nullptr ? low : high, "clipValueMin").not_null(out, "out");
+  check.not_null(self, "self")
+      .not_null(low != nullptr ? low : high, "clipValueMin")
+      .not_null(out, "out");
   check.results(workspace, executor).tensor(self, "self", kTensors).tensor(out, "out", kTensors);
   if (low != nullptr) check.scalar(low, "clipValueMin", kArithmetic);
   if (high != nullptr) check.scalar(high, "clipValueMax", kArithmetic);
@@ -134,8 +145,8 @@ aclnnStatus plan_clamp(const char *name, const aclTensor *self, const aclScalar 
   for (const aclScalar *bound : {low, high}) {
     if (bound != nullptr) type = promote_scalar(type, bound->dtype);
   }
-  check.that(can_convert(type, out->dtype), "the result is %s and cannot be stored as %s", name_of(type),
-             name_of(out->dtype));
+  check.that(can_convert(type, out->dtype), "the result is %s and cannot be stored as %s",
+             name_of(type), name_of(out->dtype));
   if (check.failed()) return check.status();
   UnaryParams p;
   p.op = UnaryOp::kClamp;
@@ -158,31 +169,34 @@ aclnnStatus plan_clamp(const char *name, const aclTensor *self, const aclScalar 
 
 // ---- two operands ----------------------------------------------------------------------------------------
 
-aclnnStatus plan_binary(const char *name, BinaryOp op, const aclTensor *self, const aclTensor *other,
-                        const aclScalar *alpha, bool has_alpha, const aclTensor *out, bool in_place,
-                        uint64_t *workspace, aclOpExecutor **executor) {
+aclnnStatus plan_binary(const char *name, BinaryOp op, const aclTensor *self,
+                        const aclTensor *other, const aclScalar *alpha, bool has_alpha,
+                        const aclTensor *out, bool in_place, uint64_t *workspace,
+                        aclOpExecutor **executor) {
   Check check(name);
   check.not_null(self, in_place ? "selfRef" : "self").not_null(other, "other").not_null(out, "out");
   if (has_alpha) check.not_null(alpha, "alpha");
   check.results(workspace, executor);
-  check.tensor(self, "self", kArithmetic).tensor(other, "other", kArithmetic).tensor(out, "out", kArithmetic);
+  check.tensor(self, "self", kArithmetic)
+      .tensor(other, "other", kArithmetic)
+      .tensor(out, "out", kArithmetic);
   if (has_alpha) check.scalar(alpha, "alpha", kArithmetic);
   if (check.failed()) return check.status();
   const aclDataType type = promote(self->dtype, other->dtype);
   check.that(type != ACL_DT_UNDEFINED, "%s and %s cannot be combined", name_of(self->dtype),
              name_of(other->dtype));
-  check.that(can_convert(type, out->dtype), "the result is %s and cannot be stored as %s", name_of(type),
-             name_of(out->dtype));
+  check.that(can_convert(type, out->dtype), "the result is %s and cannot be stored as %s",
+             name_of(type), name_of(out->dtype));
   if (has_alpha && !check.failed()) {
-    check.that(alpha->dtype == type || can_convert(alpha->dtype, type), "alpha is %s and the result %s",
-               name_of(alpha->dtype), name_of(type));
+    check.that(alpha->dtype == type || can_convert(alpha->dtype, type),
+               "alpha is %s and the result %s", name_of(alpha->dtype), name_of(type));
     check.that(!is_float(alpha->dtype) || is_float(type), "alpha is %s but the result is %s",
                name_of(alpha->dtype), name_of(type));
   }
   Shape shape;
   const Shape a = shape_of(self), b = shape_of(other);
-  check.that(broadcast_shapes(a, b, &shape), "shapes %s and %s cannot be broadcast", ShapeText(a).text,
-             ShapeText(b).text);
+  check.that(broadcast_shapes(a, b, &shape), "shapes %s and %s cannot be broadcast",
+             ShapeText(a).text, ShapeText(b).text);
   check.has_shape(out, in_place ? "selfRef" : "out", shape);
   if (check.failed()) return check.status();
 
@@ -214,8 +228,9 @@ aclnnStatus plan_binary(const char *name, BinaryOp op, const aclTensor *self, co
 
 // ---- filling ---------------------------------------------------------------------------------------------
 
-aclnnStatus plan_fill(const char *name, const aclTensor *self, const aclScalar *value, bool has_value,
-                      DTypeSet dtypes, uint64_t *workspace, aclOpExecutor **executor) {
+aclnnStatus plan_fill(const char *name, const aclTensor *self, const aclScalar *value,
+                      bool has_value, DTypeSet dtypes, uint64_t *workspace,
+                      aclOpExecutor **executor) {
   Check check(name);
   check.not_null(self, "selfRef");
   if (has_value) check.not_null(value, "value");
@@ -243,27 +258,28 @@ aclnnStatus plan_fill(const char *name, const aclTensor *self, const aclScalar *
 using namespace aiocann::sim;  // NOLINT: the entry points are this file's whole business
 
 // An operator of one operand: name, function, types of self, types of out, rule for the result.
-#define UNARY(name, op, self_types, out_types, rule)                                                    \
-  aclnnStatus name##GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize,    \
-                                     aclOpExecutor **executor) {                                        \
-    static constexpr UnaryRow row{#name, UnaryOp::op, self_types, out_types, Result::rule};             \
-    return plan_unary(row, self, out, false, workspaceSize, executor);                                  \
-  }                                                                                                     \
+#define UNARY(name, op, self_types, out_types, rule)                                        \
+  aclnnStatus name##GetWorkspaceSize(const aclTensor *self, aclTensor *out,                 \
+                                     uint64_t *workspaceSize, aclOpExecutor **executor) {   \
+    static constexpr UnaryRow row{#name, UnaryOp::op, self_types, out_types, Result::rule}; \
+    return plan_unary(row, self, out, false, workspaceSize, executor);                      \
+  }                                                                                         \
   ACLNN_RUN(name)
 
-#define UNARY_CONST_OUT(name, op, self_types, out_types, rule)                                          \
-  aclnnStatus name##GetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspace,  \
-                                     aclOpExecutor **executor) {                                        \
-    static constexpr UnaryRow row{#name, UnaryOp::op, self_types, out_types, Result::rule};             \
-    return plan_unary(row, self, out, false, workspace, executor);                                      \
-  }                                                                                                     \
+#define UNARY_CONST_OUT(name, op, self_types, out_types, rule)                              \
+  aclnnStatus name##GetWorkspaceSize(const aclTensor *self, const aclTensor *out,           \
+                                     uint64_t *workspace, aclOpExecutor **executor) {       \
+    static constexpr UnaryRow row{#name, UnaryOp::op, self_types, out_types, Result::rule}; \
+    return plan_unary(row, self, out, false, workspace, executor);                          \
+  }                                                                                         \
   ACLNN_RUN(name)
 
-#define UNARY_IN_PLACE(name, op, types)                                                                 \
-  aclnnStatus name##GetWorkspaceSize(aclTensor *self, uint64_t *workspace, aclOpExecutor **executor) {  \
-    static constexpr UnaryRow row{#name, UnaryOp::op, types, types, Result::kSame};                     \
-    return plan_unary(row, self, self, true, workspace, executor);                                      \
-  }                                                                                                     \
+#define UNARY_IN_PLACE(name, op, types)                                             \
+  aclnnStatus name##GetWorkspaceSize(aclTensor *self, uint64_t *workspace,          \
+                                     aclOpExecutor **executor) {                    \
+    static constexpr UnaryRow row{#name, UnaryOp::op, types, types, Result::kSame}; \
+    return plan_unary(row, self, self, true, workspace, executor);                  \
+  }                                                                                 \
   ACLNN_RUN(name)
 
 extern "C" {
@@ -288,8 +304,10 @@ UNARY_IN_PLACE(aclnnInplaceCos, kCos, kFloating)
 
 aclnnStatus aclnnGeluV2GetWorkspaceSize(const aclTensor *x, int64_t approximate, aclTensor *y,
                                         uint64_t *workspaceSize, aclOpExecutor **executor) {
-  static constexpr UnaryRow exact{"aclnnGeluV2", UnaryOp::kGeluErf, kHalfAndFloat, kHalfAndFloat, Result::kSame};
-  static constexpr UnaryRow tanh{"aclnnGeluV2", UnaryOp::kGeluTanh, kHalfAndFloat, kHalfAndFloat, Result::kSame};
+  static constexpr UnaryRow exact{"aclnnGeluV2", UnaryOp::kGeluErf, kHalfAndFloat, kHalfAndFloat,
+                                  Result::kSame};
+  static constexpr UnaryRow tanh{"aclnnGeluV2", UnaryOp::kGeluTanh, kHalfAndFloat, kHalfAndFloat,
+                                 Result::kSame};
   Check check("aclnnGeluV2");
   check.not_null(x, "x").not_null(y, "y");
   check.that(approximate == 0 || approximate == 1, "approximate is %lld, not 0 or 1",
@@ -301,57 +319,60 @@ ACLNN_RUN(aclnnGeluV2)
 
 aclnnStatus aclnnMulsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out,
                                       uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_scalar("aclnnMuls", UnaryOp::kScale, false, self, other, nullptr, false, out, false, workspaceSize,
-                     executor);
+  return plan_scalar("aclnnMuls", UnaryOp::kScale, false, self, other, nullptr, false, out, false,
+                     workspaceSize, executor);
 }
 ACLNN_RUN(aclnnMuls)
 
 aclnnStatus aclnnInplaceMulsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other,
                                              uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_scalar("aclnnInplaceMuls", UnaryOp::kScale, false, selfRef, other, nullptr, false, selfRef, true,
-                     workspaceSize, executor);
+  return plan_scalar("aclnnInplaceMuls", UnaryOp::kScale, false, selfRef, other, nullptr, false,
+                     selfRef, true, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceMuls)
 
 aclnnStatus aclnnInplaceDivsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other,
                                              uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_scalar("aclnnInplaceDivs", UnaryOp::kDivide, false, selfRef, other, nullptr, false, selfRef, true,
-                     workspaceSize, executor);
+  return plan_scalar("aclnnInplaceDivs", UnaryOp::kDivide, false, selfRef, other, nullptr, false,
+                     selfRef, true, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceDivs)
 
 aclnnStatus aclnnInplaceAddsGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other,
                                              const aclScalar *alpha, uint64_t *workspaceSize,
                                              aclOpExecutor **executor) {
-  return plan_scalar("aclnnInplaceAdds", UnaryOp::kShift, false, selfRef, other, alpha, true, selfRef, true,
-                     workspaceSize, executor);
+  return plan_scalar("aclnnInplaceAdds", UnaryOp::kShift, false, selfRef, other, alpha, true,
+                     selfRef, true, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceAdds)
 
 aclnnStatus aclnnInplaceSubsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other,
                                              const aclScalar *alpha, uint64_t *workspaceSize,
                                              aclOpExecutor **executor) {
-  return plan_scalar("aclnnInplaceSubs", UnaryOp::kShift, true, selfRef, other, alpha, true, selfRef, true,
-                     workspaceSize, executor);
+  return plan_scalar("aclnnInplaceSubs", UnaryOp::kShift, true, selfRef, other, alpha, true,
+                     selfRef, true, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceSubs)
 
 aclnnStatus aclnnClampGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin,
-                                       const aclScalar *clipValueMax, aclTensor *out, uint64_t *workspaceSize,
-                                       aclOpExecutor **executor) {
+                                       const aclScalar *clipValueMax, aclTensor *out,
+                                       uint64_t *workspaceSize, aclOpExecutor **executor) {
   return plan_clamp("aclnnClamp", self, clipValueMin, clipValueMax, out, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnClamp)
 
-aclnnStatus aclnnClampMinGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, aclTensor *out,
-                                          uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnClampMinGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin,
+                                          aclTensor *out, uint64_t *workspaceSize,
+                                          aclOpExecutor **executor) {
   return plan_clamp("aclnnClampMin", self, clipValueMin, nullptr, out, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnClampMin)
 
-aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha,
-                                     aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_binary("aclnnAdd", BinaryOp::kAdd, self, other, alpha, true, out, false, workspaceSize, executor);
+aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self, const aclTensor *other,
+                                     const aclScalar *alpha, aclTensor *out,
+                                     uint64_t *workspaceSize, aclOpExecutor **executor) {
+  return plan_binary("aclnnAdd", BinaryOp::kAdd, self, other, alpha, true, out, false,
+                     workspaceSize, executor);
 }
 ACLNN_RUN(aclnnAdd)
 
@@ -363,9 +384,11 @@ aclnnStatus aclnnInplaceAddGetWorkspaceSize(const aclTensor *selfRef, const aclT
 }
 ACLNN_RUN(aclnnInplaceAdd)
 
-aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha,
-                                     aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_binary("aclnnSub", BinaryOp::kSub, self, other, alpha, true, out, false, workspaceSize, executor);
+aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor *self, const aclTensor *other,
+                                     const aclScalar *alpha, aclTensor *out,
+                                     uint64_t *workspaceSize, aclOpExecutor **executor) {
+  return plan_binary("aclnnSub", BinaryOp::kSub, self, other, alpha, true, out, false,
+                     workspaceSize, executor);
 }
 ACLNN_RUN(aclnnSub)
 
@@ -379,56 +402,61 @@ ACLNN_RUN(aclnnInplaceSub)
 
 aclnnStatus aclnnMulGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out,
                                      uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_binary("aclnnMul", BinaryOp::kMul, self, other, nullptr, false, out, false, workspaceSize,
-                     executor);
+  return plan_binary("aclnnMul", BinaryOp::kMul, self, other, nullptr, false, out, false,
+                     workspaceSize, executor);
 }
 ACLNN_RUN(aclnnMul)
 
 aclnnStatus aclnnInplaceMulGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other,
                                             uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_binary("aclnnInplaceMul", BinaryOp::kMul, selfRef, other, nullptr, false, selfRef, true,
-                     workspaceSize, executor);
+  return plan_binary("aclnnInplaceMul", BinaryOp::kMul, selfRef, other, nullptr, false, selfRef,
+                     true, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceMul)
 
 aclnnStatus aclnnDivGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out,
                                      uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_binary("aclnnDiv", BinaryOp::kDiv, self, other, nullptr, false, out, false, workspaceSize,
-                     executor);
+  return plan_binary("aclnnDiv", BinaryOp::kDiv, self, other, nullptr, false, out, false,
+                     workspaceSize, executor);
 }
 ACLNN_RUN(aclnnDiv)
 
-aclnnStatus aclnnInplaceDivGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize,
-                                            aclOpExecutor **executor) {
-  return plan_binary("aclnnInplaceDiv", BinaryOp::kDiv, selfRef, other, nullptr, false, selfRef, true,
-                     workspaceSize, executor);
+aclnnStatus aclnnInplaceDivGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other,
+                                            uint64_t *workspaceSize, aclOpExecutor **executor) {
+  return plan_binary("aclnnInplaceDiv", BinaryOp::kDiv, selfRef, other, nullptr, false, selfRef,
+                     true, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceDiv)
 
 aclnnStatus aclnnInplaceZeroGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize,
                                              aclOpExecutor **executor) {
-  return plan_fill("aclnnInplaceZero", selfRef, nullptr, false, kArithmetic | DTypeSet::of(ACL_UINT16),
-                   workspaceSize, executor);
+  return plan_fill("aclnnInplaceZero", selfRef, nullptr, false,
+                   kArithmetic | DTypeSet::of(ACL_UINT16), workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceZero)
 
 aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *value,
-                                                   uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_fill("aclnnInplaceFillScalar", selfRef, value, true, kArithmetic | kUnsigned, workspaceSize,
-                   executor);
+                                                   uint64_t *workspaceSize,
+                                                   aclOpExecutor **executor) {
+  return plan_fill("aclnnInplaceFillScalar", selfRef, value, true, kArithmetic | kUnsigned,
+                   workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceFillScalar)
 
-aclnnStatus aclnnArangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end, const aclScalar *step,
-                                        aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnArangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end,
+                                        const aclScalar *step, aclTensor *out,
+                                        uint64_t *workspaceSize, aclOpExecutor **executor) {
   Check check("aclnnArange");
   check.not_null(start, "start").not_null(end, "end").not_null(step, "step").not_null(out, "out");
   check.results(workspaceSize, executor);
-  check.scalar(start, "start", kArithmetic).scalar(end, "end", kArithmetic).scalar(step, "step", kArithmetic);
+  check.scalar(start, "start", kArithmetic)
+      .scalar(end, "end", kArithmetic)
+      .scalar(step, "step", kArithmetic);
   check.tensor(out, "out", kFloating | kIndex);
   if (check.failed()) return check.status();
   const double first = start->as_double(), last = end->as_double(), by = step->as_double();
-  check.that(by != 0, "step is 0").that(by > 0 ? first <= last : first >= last, "step leads away from end");
+  check.that(by != 0, "step is 0")
+      .that(by > 0 ? first <= last : first >= last, "step leads away from end");
   if (check.failed()) return check.status();
   FillParams p;
   p.domain = domain_of(out->dtype);

@@ -22,12 +22,15 @@ void check_types(Check *check, const aclTensor *self, const aclTensor *mat2, con
   check->that(cube_math_type >= 0 && cube_math_type <= highest, "cubeMathType is %d, not 0 to %d",
               static_cast<int>(cube_math_type), static_cast<int>(highest));
   *type = promote(self->dtype, mat2->dtype);
-  const bool mixed_bf16 = self->dtype != mat2->dtype && (self->dtype == ACL_BF16 || mat2->dtype == ACL_BF16);
-  check->that(!mixed_bf16, "%s and %s cannot be combined", name_of(self->dtype), name_of(mat2->dtype));
-  check->that(can_convert(*type, out->dtype), "the result is %s and cannot be stored as %s", name_of(*type),
-              name_of(out->dtype));
+  const bool mixed_bf16 =
+      self->dtype != mat2->dtype && (self->dtype == ACL_BF16 || mat2->dtype == ACL_BF16);
+  check->that(!mixed_bf16, "%s and %s cannot be combined", name_of(self->dtype),
+              name_of(mat2->dtype));
+  check->that(can_convert(*type, out->dtype), "the result is %s and cannot be stored as %s",
+              name_of(*type), name_of(out->dtype));
   if (check->failed()) return;
-  params->via = *type == out->dtype || size_of(*type) < size_of(out->dtype) ? ACL_DT_UNDEFINED : *type;
+  params->via =
+      *type == out->dtype || size_of(*type) < size_of(out->dtype) ? ACL_DT_UNDEFINED : *type;
   if (*type == ACL_FLOAT) {
     // 1: "may lose precision" means HFLOAT32 on the chips that the simulator stands for.
     if (cube_math_type == 2) params->rounding = MatmulRounding::kF16;
@@ -47,10 +50,14 @@ uint64_t workspace_for(const View &view, aclDataType type) {
   return static_cast<uint64_t>(view.count()) * size_of(type);
 }
 
-aclnnStatus plan_product(const Product &op, const aclTensor *self, const aclTensor *mat2, const aclTensor *out,
-                         int8_t cube_math_type, uint64_t *workspace, aclOpExecutor **executor) {
+aclnnStatus plan_product(const Product &op, const aclTensor *self, const aclTensor *mat2,
+                         const aclTensor *out, int8_t cube_math_type, uint64_t *workspace,
+                         aclOpExecutor **executor) {
   Check check(op.name);
-  check.not_null(self, "self").not_null(mat2, "mat2").not_null(out, "out").results(workspace, executor);
+  check.not_null(self, "self")
+      .not_null(mat2, "mat2")
+      .not_null(out, "out")
+      .results(workspace, executor);
   check.tensor(self, "self", kHalfAndFloat, op.max_rank, op.min_rank);
   check.tensor(mat2, "mat2", kHalfAndFloat, op.max_rank, op.min_rank);
   check.tensor(out, "out", kHalfAndFloat, op.max_rank);
@@ -75,15 +82,16 @@ aclnnStatus plan_product(const Product &op, const aclTensor *self, const aclTens
   }
   const int ra = a.shape.rank, rb = b.shape.rank;
   const int64_t m = a.shape.dim[ra - 2], k = a.shape.dim[ra - 1], n = b.shape.dim[rb - 1];
-  check.that(k == b.shape.dim[rb - 2], "self has %lld columns but mat2 %lld rows", static_cast<long long>(k),
-             static_cast<long long>(b.shape.dim[rb - 2]));
+  check.that(k == b.shape.dim[rb - 2], "self has %lld columns but mat2 %lld rows",
+             static_cast<long long>(k), static_cast<long long>(b.shape.dim[rb - 2]));
   check.that(m <= kLongest && k <= kLongest && n <= kLongest, "an axis is longer than %lld",
              static_cast<long long>(kLongest));
   Shape batch_a = a.shape, batch_b = b.shape, shape;
   batch_a.rank -= 2;
   batch_b.rank -= 2;
-  check.that(broadcast_shapes(batch_a, batch_b, &shape), "the batch axes %s and %s cannot be broadcast",
-             ShapeText(batch_a).text, ShapeText(batch_b).text);
+  check.that(broadcast_shapes(batch_a, batch_b, &shape),
+             "the batch axes %s and %s cannot be broadcast", ShapeText(batch_a).text,
+             ShapeText(batch_b).text);
   if (check.failed()) return check.status();
   const int n_batch = shape.rank;
   Shape result = shape;
@@ -127,29 +135,32 @@ using namespace aiocann::sim;  // NOLINT: the entry points are this file's whole
 extern "C" {
 
 aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
-                                    int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor) {
+                                    int8_t cubeMathType, uint64_t *workspaceSize,
+                                    aclOpExecutor **executor) {
   static constexpr Product op{"aclnnMm", 4, 2, 2};
   return plan_product(op, self, mat2, out, cubeMathType, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnMm)
 
-aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
-                                        int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2,
+                                        aclTensor *out, int8_t cubeMathType,
+                                        uint64_t *workspaceSize, aclOpExecutor **executor) {
   static constexpr Product op{"aclnnMatmul", 4, 1, 6};
   return plan_product(op, self, mat2, out, cubeMathType, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnMatmul)
 
-aclnnStatus aclnnBatchMatMulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
-                                             int8_t cubeMathType, uint64_t *workspaceSize,
-                                             aclOpExecutor **executor) {
+aclnnStatus aclnnBatchMatMulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2,
+                                             aclTensor *out, int8_t cubeMathType,
+                                             uint64_t *workspaceSize, aclOpExecutor **executor) {
   static constexpr Product op{"aclnnBatchMatMul", 3, 3, 3};
   return plan_product(op, self, mat2, out, cubeMathType, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnBatchMatMul)
 
 aclnnStatus aclnnMvGetWorkspaceSize(const aclTensor *self, const aclTensor *vec, aclTensor *out,
-                                    int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor) {
+                                    int8_t cubeMathType, uint64_t *workspaceSize,
+                                    aclOpExecutor **executor) {
   static constexpr Product op{"aclnnMv", 3, 1, 2};
   Check check("aclnnMv");
   check.not_null(self, "self").not_null(vec, "vec").not_null(out, "out");

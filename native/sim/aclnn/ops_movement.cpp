@@ -15,11 +15,14 @@ constexpr DTypeSet kMovable = kCastable | kComplex;
 
 struct NoParams {};
 
-aclnnStatus plan_gather(const char *name, const aclTensor *self, int64_t dim, const aclTensor *index,
-                        int max_index_rank, const aclTensor *out, DTypeSet dtypes, uint64_t *workspace,
-                        aclOpExecutor **executor) {
+aclnnStatus plan_gather(const char *name, const aclTensor *self, int64_t dim,
+                        const aclTensor *index, int max_index_rank, const aclTensor *out,
+                        DTypeSet dtypes, uint64_t *workspace, aclOpExecutor **executor) {
   Check check(name);
-  check.not_null(self, "self").not_null(index, "index").not_null(out, "out").results(workspace, executor);
+  check.not_null(self, "self")
+      .not_null(index, "index")
+      .not_null(out, "out")
+      .results(workspace, executor);
   check.tensor(self, "self", dtypes).tensor(index, "index", kIndex, max_index_rank);
   check.tensor(out, "out", dtypes).same_dtype(self, out);
   if (check.failed()) return check.status();
@@ -84,14 +87,16 @@ using namespace aiocann::sim;  // NOLINT: the entry points are this file's whole
 
 extern "C" {
 
-aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, const aclDataType dtype, aclTensor *out,
-                                      uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, const aclDataType dtype,
+                                      aclTensor *out, uint64_t *workspaceSize,
+                                      aclOpExecutor **executor) {
   Check check("aclnnCast");
   check.not_null(self, "self").not_null(out, "out").results(workspaceSize, executor);
   check.tensor(self, "self", kCastable).tensor(out, "out", kCastable).same_shape(self, out);
   if (!check.failed()) {
     check.that(kCastable.has(dtype), "cannot cast to %s", name_of(dtype));
-    check.that(dtype == out->dtype, "dtype is %s but out is %s", name_of(dtype), name_of(out->dtype));
+    check.that(dtype == out->dtype, "dtype is %s but out is %s", name_of(dtype),
+               name_of(out->dtype));
   }
   if (check.failed()) return check.status();
   Planner plan("aclnnCast", workspaceSize, executor);
@@ -103,20 +108,20 @@ aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, const aclDataType d
 }
 ACLNN_RUN(aclnnCast)
 
-aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor *selfRef, const aclTensor *src, uint64_t *workspaceSize,
-                                             aclOpExecutor **executor) {
+aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor *selfRef, const aclTensor *src,
+                                             uint64_t *workspaceSize, aclOpExecutor **executor) {
   Check check("aclnnInplaceCopy");
   check.not_null(selfRef, "selfRef").not_null(src, "src").results(workspaceSize, executor);
   check.tensor(selfRef, "selfRef", kMovable).tensor(src, "src", kMovable);
   if (check.failed()) return check.status();
   const bool complex = is_complex(selfRef->dtype) || is_complex(src->dtype);
-  check.that(!complex || selfRef->dtype == src->dtype, "%s cannot be copied to %s", name_of(src->dtype),
-             name_of(selfRef->dtype));
+  check.that(!complex || selfRef->dtype == src->dtype, "%s cannot be copied to %s",
+             name_of(src->dtype), name_of(selfRef->dtype));
   Shape shape;
   const Shape to_shape = shape_of(selfRef), from_shape = shape_of(src);
   check.that(broadcast_shapes(to_shape, from_shape, &shape) && shape == to_shape,
-             "src of shape %s cannot be broadcast to selfRef of shape %s", ShapeText(from_shape).text,
-             ShapeText(to_shape).text);
+             "src of shape %s cannot be broadcast to selfRef of shape %s",
+             ShapeText(from_shape).text, ShapeText(to_shape).text);
   if (check.failed()) return check.status();
   Planner plan("aclnnInplaceCopy", workspaceSize, executor);
   const int to = plan.in_place(selfRef), from = plan.input(src);
@@ -126,22 +131,27 @@ aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor *selfRef, const aclTensor
 }
 ACLNN_RUN(aclnnInplaceCopy)
 
-aclnnStatus aclnnPermuteGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, aclTensor *out,
-                                         uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnPermuteGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims,
+                                         aclTensor *out, uint64_t *workspaceSize,
+                                         aclOpExecutor **executor) {
   Check check("aclnnPermute");
-  check.not_null(self, "self").not_null(dims, "dims").not_null(out, "out").results(workspaceSize, executor);
+  check.not_null(self, "self")
+      .not_null(dims, "dims")
+      .not_null(out, "out")
+      .results(workspaceSize, executor);
   check.tensor(self, "self", kMovable).tensor(out, "out", kMovable).same_dtype(self, out);
   if (check.failed()) return check.status();
   const View from = view_of(self);
   const int rank = from.shape.rank;
-  check.that(dims->values.size() == static_cast<size_t>(rank), "dims has %zu values for %d dimensions",
-             dims->values.size(), rank);
+  check.that(dims->values.size() == static_cast<size_t>(rank),
+             "dims has %zu values for %d dimensions", dims->values.size(), rank);
   View permuted = from;
   unsigned seen = 0;
   for (int d = 0; d < rank && !check.failed(); ++d) {
     const int64_t wish = dims->values[static_cast<size_t>(d)];
     const int axis = normalise_axis(wish, rank);
-    check.that(axis >= 0, "dim %lld is out of range for %d dimensions", static_cast<long long>(wish), rank);
+    check.that(axis >= 0, "dim %lld is out of range for %d dimensions",
+               static_cast<long long>(wish), rank);
     if (check.failed()) break;
     check.that((seen >> axis & 1) == 0, "dim %lld occurs twice", static_cast<long long>(wish));
     seen |= 1u << axis;
@@ -174,13 +184,14 @@ aclnnStatus aclnnCatGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, 
     check.that(type != ACL_DT_UNDEFINED, "the tensors' data types cannot be combined");
   }
   if (check.failed()) return check.status();
-  check.that(type == out->dtype || (can_convert(type, out->dtype) && !is_complex(type) && !is_complex(out->dtype)),
+  check.that(type == out->dtype ||
+                 (can_convert(type, out->dtype) && !is_complex(type) && !is_complex(out->dtype)),
              "the result is %s and cannot be stored as %s", name_of(type), name_of(out->dtype));
   const View to = view_of(out);
   const int rank = to.shape.rank;
   const int axis = normalise_axis(dim, rank);
-  check.that(rank > 0 && axis >= 0, "dim %lld is out of range for %d dimensions", static_cast<long long>(dim),
-             rank);
+  check.that(rank > 0 && axis >= 0, "dim %lld is out of range for %d dimensions",
+             static_cast<long long>(dim), rank);
   if (check.failed()) return check.status();
 
   Planner plan("aclnnCat", workspaceSize, executor);
@@ -189,11 +200,12 @@ aclnnStatus aclnnCatGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, 
   int64_t filled = 0;
   for (size_t i = 0; i < tensors->members.size(); ++i) {
     const View from = view_of(tensors->members[i]);
-    if (from.shape.rank == 1 && from.shape.dim[0] == 0) continue;  // an empty vector goes with everything
+    if (from.shape.rank == 1 && from.shape.dim[0] == 0)
+      continue;  // an empty vector goes with everything
     bool fits = from.shape.rank == rank;
     for (int d = 0; d < rank && fits; ++d) fits = d == axis || from.shape.dim[d] == to.shape.dim[d];
-    check.that(fits, "tensor %zu has shape %s, which does not fit out's %s", i, ShapeText(from.shape).text,
-               ShapeText(to.shape).text);
+    check.that(fits, "tensor %zu has shape %s, which does not fit out's %s", i,
+               ShapeText(from.shape).text, ShapeText(to.shape).text);
     if (check.failed()) return check.status();
     View part = to;
     part.shape.dim[axis] = from.shape.dim[axis];
@@ -201,20 +213,23 @@ aclnnStatus aclnnCatGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, 
     plan.read(first + static_cast<int>(i), from);
     filled += from.shape.dim[axis];
   }
-  check.that(filled == to.shape.dim[axis], "out has %lld along dim %d, the tensors have %lld together",
+  check.that(filled == to.shape.dim[axis],
+             "out has %lld along dim %d, the tensors have %lld together",
              static_cast<long long>(to.shape.dim[axis]), axis, static_cast<long long>(filled));
   if (check.failed()) return check.status();
   return plan.finish(to.count() == 0 ? nullptr : copy_kernel);
 }
 ACLNN_RUN(aclnnCat)
 
-aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end,
-                                       int64_t step, aclTensor *out, uint64_t *workspaceSize,
-                                       aclOpExecutor **executor) {
+aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start,
+                                       int64_t end, int64_t step, aclTensor *out,
+                                       uint64_t *workspaceSize, aclOpExecutor **executor) {
   constexpr DTypeSet kTypes = kHalfAndFloat | kIndex | DTypeSet::of(ACL_INT8, ACL_UINT8, ACL_BOOL);
   Check check("aclnnSlice");
   check.not_null(self, "self").not_null(out, "out").results(workspaceSize, executor);
-  check.tensor(self, "self", kTypes, kMaxTensorRank, 1).tensor(out, "out", kTypes).same_dtype(self, out);
+  check.tensor(self, "self", kTypes, kMaxTensorRank, 1)
+      .tensor(out, "out", kTypes)
+      .same_dtype(self, out);
   if (check.failed()) return check.status();
   View from = view_of(self);
   const int axis = normalise_axis(dim, from.shape.rank);
@@ -244,18 +259,22 @@ aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64
 }
 ACLNN_RUN(aclnnSlice)
 
-aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray *repeats, aclTensor *out,
-                                        uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray *repeats,
+                                        aclTensor *out, uint64_t *workspaceSize,
+                                        aclOpExecutor **executor) {
   Check check("aclnnRepeat");
   check.not_null(self, "self").not_null(repeats, "repeats").not_null(out, "out");
-  check.results(workspaceSize, executor).tensor(self, "self", kMovable).tensor(out, "out", kMovable);
+  check.results(workspaceSize, executor)
+      .tensor(self, "self", kMovable)
+      .tensor(out, "out", kMovable);
   check.same_dtype(self, out);
   if (check.failed()) return check.status();
   const View from = view_of(self), to = view_of(out);
   const int rank = static_cast<int>(std::min<size_t>(repeats->values.size(), kMaxRank));
-  check.that(repeats->values.size() <= static_cast<size_t>(kMaxTensorRank), "repeats has %zu values, more than %d",
-             repeats->values.size(), kMaxTensorRank);
-  check.that(rank >= from.shape.rank, "repeats has %d values for %d dimensions", rank, from.shape.rank);
+  check.that(repeats->values.size() <= static_cast<size_t>(kMaxTensorRank),
+             "repeats has %zu values, more than %d", repeats->values.size(), kMaxTensorRank);
+  check.that(rank >= from.shape.rank, "repeats has %d values for %d dimensions", rank,
+             from.shape.rank);
   if (check.failed()) return check.status();
   // Every axis becomes two: which copy, and the place in it.
   Shape shape;
@@ -268,7 +287,8 @@ aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray
     const int64_t times = repeats->values[static_cast<size_t>(d)];
     const int64_t own = d < missing ? 1 : from.shape.dim[d - missing];
     check.that(times >= 0, "repeats has the negative value %lld", static_cast<long long>(times));
-    check.that(own == 0 || times < (int64_t{1} << 50) / std::max<int64_t>(1, own), "repeats is too large");
+    check.that(own == 0 || times < (int64_t{1} << 50) / std::max<int64_t>(1, own),
+               "repeats is too large");
     if (check.failed()) return check.status();
     n_repeated += times != 1;
     shape.dim[d] = own * times;
@@ -285,8 +305,8 @@ aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray
   const int limit = rank > 0 && repeats->values[0] != 1 ? 4 : 3;
   if (n_repeated > limit) {
     // What the device's kernel cannot do either.
-    return fail(ACLNN_ERR_INNER_NULLPTR, "aclnnRepeat: %d dimensions are repeated, at most %d can be", n_repeated,
-                limit);
+    return fail(ACLNN_ERR_INNER_NULLPTR,
+                "aclnnRepeat: %d dimensions are repeated, at most %d can be", n_repeated, limit);
   }
   Planner plan("aclnnRepeat", workspaceSize, executor);
   const int x = plan.input(self), y = plan.output(out);
@@ -296,32 +316,39 @@ aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray
 }
 ACLNN_RUN(aclnnRepeat)
 
-aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index,
-                                          aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor) {
+aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor *self, int64_t dim,
+                                          const aclTensor *index, aclTensor *out,
+                                          uint64_t *workspaceSize, aclOpExecutor **executor) {
   return plan_gather("aclnnGatherV2", self, dim, index, kMaxTensorRank, out, kArithmetic | kComplex,
                      workspaceSize, executor);
 }
 ACLNN_RUN(aclnnGatherV2)
 
-aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index,
-                                             aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_gather("aclnnIndexSelect", self, dim, index, 1, out, kMovable, workspaceSize, executor);
+aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor *self, int64_t dim,
+                                             const aclTensor *index, aclTensor *out,
+                                             uint64_t *workspaceSize, aclOpExecutor **executor) {
+  return plan_gather("aclnnIndexSelect", self, dim, index, 1, out, kMovable, workspaceSize,
+                     executor);
 }
 ACLNN_RUN(aclnnIndexSelect)
 
-aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index,
-                                                  const aclTensor *source, uint64_t *workspaceSize,
+aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim,
+                                                  const aclTensor *index, const aclTensor *source,
+                                                  uint64_t *workspaceSize,
                                                   aclOpExecutor **executor) {
   constexpr DTypeSet kTypes = kArithmetic | kComplex;
   Check check("aclnnInplaceIndexCopy");
   check.not_null(selfRef, "selfRef").not_null(index, "index").not_null(source, "source");
   check.results(workspaceSize, executor);
-  check.tensor(selfRef, "selfRef", kTypes).tensor(index, "index", kIndex, 1).tensor(source, "source", kTypes);
+  check.tensor(selfRef, "selfRef", kTypes)
+      .tensor(index, "index", kIndex, 1)
+      .tensor(source, "source", kTypes);
   check.same_dtype(selfRef, source);
   if (check.failed()) return check.status();
   View to = view_of(selfRef), from = view_of(source), places = view_of(index);
   const int axis = normalise_axis(dim, to.shape.rank);
-  check.that(axis >= 0, "dim %lld is out of range for %d dimensions", static_cast<long long>(dim), to.shape.rank);
+  check.that(axis >= 0, "dim %lld is out of range for %d dimensions", static_cast<long long>(dim),
+             to.shape.rank);
   if (check.failed()) return check.status();
   for (View *view : {&to, &places}) {
     if (view->shape.rank != 0) continue;
@@ -332,13 +359,14 @@ aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t di
   const int64_t n = places.shape.dim[0];
   if (from.shape.rank == 0) {
     check.that(n == 1, "source is a scalar but index has %lld elements", static_cast<long long>(n));
-    check.that(to.shape.rank == 1, "source is a scalar but selfRef has %d dimensions", to.shape.rank);
+    check.that(to.shape.rank == 1, "source is a scalar but selfRef has %d dimensions",
+               to.shape.rank);
     from.shape.rank = 1;
     from.shape.dim[0] = 1;
     from.stride[0] = 1;
   }
-  check.that(from.shape.rank == to.shape.rank, "source has %d dimensions and selfRef %d", from.shape.rank,
-             to.shape.rank);
+  check.that(from.shape.rank == to.shape.rank, "source has %d dimensions and selfRef %d",
+             from.shape.rank, to.shape.rank);
   for (int d = 0; d < to.shape.rank && !check.failed(); ++d) {
     const int64_t wanted = d == axis ? n : to.shape.dim[d];
     check.that(from.shape.dim[d] == wanted, "source has %lld along dim %d, not %lld",

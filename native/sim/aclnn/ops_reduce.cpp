@@ -17,15 +17,16 @@ struct Reduction {
 };
 
 /// Axes given by `dims`; none given means all.
-void split_axes(Check *check, const aclTensor *self, const aclIntArray *dims, bool keep, const aclTensor *out,
-                Reduction *r) {
+void split_axes(Check *check, const aclTensor *self, const aclIntArray *dims, bool keep,
+                const aclTensor *out, Reduction *r) {
   if (check->failed()) return;
   const View in = view_of(self);
   const int rank = in.shape.rank;
   unsigned reduced = 0;
   for (int64_t wish : dims->values) {
     const int axis = normalise_axis(wish, rank);
-    check->that(axis >= 0, "dim %lld is out of range for %d dimensions", static_cast<long long>(wish), rank);
+    check->that(axis >= 0, "dim %lld is out of range for %d dimensions",
+                static_cast<long long>(wish), rank);
     if (check->failed()) return;
     check->that((reduced >> axis & 1) == 0, "dim %lld occurs twice", static_cast<long long>(wish));
     reduced |= 1u << axis;
@@ -62,8 +63,9 @@ void split_axes(Check *check, const aclTensor *self, const aclIntArray *dims, bo
   }
 }
 
-aclnnStatus plan_reduce(const char *name, const aclTensor *self, const aclTensor *out, const Reduction &r,
-                        ReduceParams p, uint64_t *workspace, aclOpExecutor **executor) {
+aclnnStatus plan_reduce(const char *name, const aclTensor *self, const aclTensor *out,
+                        const Reduction &r, ReduceParams p, uint64_t *workspace,
+                        aclOpExecutor **executor) {
   p.n_kept = r.n_kept;
   Planner plan(name, workspace, executor);
   const int x = plan.input(self), y = plan.output(out);
@@ -73,19 +75,25 @@ aclnnStatus plan_reduce(const char *name, const aclTensor *self, const aclTensor
 }
 
 /// Sum and mean.
-aclnnStatus plan_sum(const char *name, bool mean, DTypeSet types, const aclTensor *self, const aclIntArray *dims,
-                     bool keep, aclDataType dtype, const aclTensor *out, uint64_t *workspace,
-                     aclOpExecutor **executor) {
+aclnnStatus plan_sum(const char *name, bool mean, DTypeSet types, const aclTensor *self,
+                     const aclIntArray *dims, bool keep, aclDataType dtype, const aclTensor *out,
+                     uint64_t *workspace, aclOpExecutor **executor) {
   Check check(name);
-  check.not_null(self, "self").not_null(dims, "dims").not_null(out, "out").results(workspace, executor);
+  check.not_null(self, "self")
+      .not_null(dims, "dims")
+      .not_null(out, "out")
+      .results(workspace, executor);
   check.tensor(self, "self", types).tensor(out, "out", types);
   if (check.failed()) return check.status();
   check.that(types.has(dtype), "dtype %s is not supported", name_of(dtype));
   if (mean) {
-    check.that(can_convert(self->dtype, dtype), "%s cannot become %s", name_of(self->dtype), name_of(dtype));
-    check.that(can_convert(dtype, out->dtype), "%s cannot be stored as %s", name_of(dtype), name_of(out->dtype));
+    check.that(can_convert(self->dtype, dtype), "%s cannot become %s", name_of(self->dtype),
+               name_of(dtype));
+    check.that(can_convert(dtype, out->dtype), "%s cannot be stored as %s", name_of(dtype),
+               name_of(out->dtype));
   } else {
-    check.that(dtype == out->dtype, "dtype is %s but out is %s", name_of(dtype), name_of(out->dtype));
+    check.that(dtype == out->dtype, "dtype is %s but out is %s", name_of(dtype),
+               name_of(out->dtype));
   }
   Reduction r;
   split_axes(&check, self, dims, keep, out, &r);
@@ -107,27 +115,33 @@ using namespace aiocann::sim;  // NOLINT: the entry points are this file's whole
 
 extern "C" {
 
-aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims,
-                                           aclDataType dtype, aclTensor *out, uint64_t *workspaceSize,
-                                           aclOpExecutor **executor) {
-  return plan_sum("aclnnReduceSum", false, kArithmetic, self, dims, keepDims, dtype, out, workspaceSize, executor);
+aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims,
+                                           bool keepDims, aclDataType dtype, aclTensor *out,
+                                           uint64_t *workspaceSize, aclOpExecutor **executor) {
+  return plan_sum("aclnnReduceSum", false, kArithmetic, self, dims, keepDims, dtype, out,
+                  workspaceSize, executor);
 }
 ACLNN_RUN(aclnnReduceSum)
 
 aclnnStatus aclnnMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim,
                                       aclDataType dtype, aclTensor *out, uint64_t *workspaceSize,
                                       aclOpExecutor **executor) {
-  return plan_sum("aclnnMean", true, kFloating | kIntegers, self, dim, keepDim, dtype, out, workspaceSize,
-                  executor);
+  return plan_sum("aclnnMean", true, kFloating | kIntegers, self, dim, keepDim, dtype, out,
+                  workspaceSize, executor);
 }
 ACLNN_RUN(aclnnMean)
 
-aclnnStatus aclnnNormGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, const aclIntArray *dim,
-                                      bool keepdim, aclTensor *out, uint64_t *workspaceSize,
-                                      aclOpExecutor **executor) {
+aclnnStatus aclnnNormGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar,
+                                      const aclIntArray *dim, bool keepdim, aclTensor *out,
+                                      uint64_t *workspaceSize, aclOpExecutor **executor) {
   Check check("aclnnNorm");
-  check.not_null(self, "self").not_null(pScalar, "pScalar").not_null(dim, "dim").not_null(out, "out");
-  check.results(workspaceSize, executor).tensor(self, "self", kHalfAndFloat).tensor(out, "out", kHalfAndFloat);
+  check.not_null(self, "self")
+      .not_null(pScalar, "pScalar")
+      .not_null(dim, "dim")
+      .not_null(out, "out");
+  check.results(workspaceSize, executor)
+      .tensor(self, "self", kHalfAndFloat)
+      .tensor(out, "out", kHalfAndFloat);
   check.scalar(pScalar, "pScalar", kArithmetic);
   Reduction r;
   split_axes(&check, self, dim, keepdim, out, &r);
@@ -161,7 +175,8 @@ aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, acl
   View in = view_of(self), to = view_of(out);
   const int rank = in.shape.rank;
   const int axis = normalise_axis(dim, rank);
-  check.that(axis >= 0, "dim %lld is out of range for %d dimensions", static_cast<long long>(dim), rank);
+  check.that(axis >= 0, "dim %lld is out of range for %d dimensions", static_cast<long long>(dim),
+             rank);
   if (check.failed()) return check.status();
   for (View *view : {&in, &to}) {  // the axis goes last
     for (int d = axis; d + 1 < rank; ++d) {
@@ -180,11 +195,10 @@ aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, acl
 }
 ACLNN_RUN(aclnnSoftmax)
 
-aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape,
-                                           const aclTensor *weightOptional, const aclTensor *biasOptional,
-                                           double eps, aclTensor *out, aclTensor *meanOutOptional,
-                                           aclTensor *rstdOutOptional, uint64_t *workspaceSize,
-                                           aclOpExecutor **executor) {
+aclnnStatus aclnnLayerNormGetWorkspaceSize(
+    const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional,
+    const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional,
+    aclTensor *rstdOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor) {
   Check check("aclnnLayerNorm");
   check.not_null(input, "input").not_null(normalizedShape, "normalizedShape").not_null(out, "out");
   check.results(workspaceSize, executor);
@@ -201,8 +215,10 @@ aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntA
   for (size_t d = 0; d < n_normalised; ++d) {
     row.dim[row.rank++] = normalizedShape->values[d];
     const int axis = n_outer + static_cast<int>(d);
-    check.that(normalizedShape->values[d] == in.shape.dim[axis], "normalizedShape has %lld where input has %lld",
-               static_cast<long long>(normalizedShape->values[d]), static_cast<long long>(in.shape.dim[axis]));
+    check.that(normalizedShape->values[d] == in.shape.dim[axis],
+               "normalizedShape has %lld where input has %lld",
+               static_cast<long long>(normalizedShape->values[d]),
+               static_cast<long long>(in.shape.dim[axis]));
     statistics.dim[axis] = 1;
   }
   const struct {
@@ -215,7 +231,8 @@ aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntA
                   {rstdOutOptional, "rstdOutOptional", statistics}};
   for (const auto &each : optional) {
     if (each.tensor == nullptr) continue;
-    check.tensor(each.tensor, each.what, kHalfAndFloat).has_shape(each.tensor, each.what, each.shape);
+    check.tensor(each.tensor, each.what, kHalfAndFloat)
+        .has_shape(each.tensor, each.what, each.shape);
   }
   if (check.failed()) return check.status();
 
@@ -228,7 +245,8 @@ aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntA
   p.has_rstd = rstdOutOptional != nullptr;
   Planner plan("aclnnLayerNorm", workspaceSize, executor);
   const int x = plan.input(input), w = plan.input(weightOptional), b = plan.input(biasOptional);
-  const int y = plan.output(out), m = plan.output(meanOutOptional), s = plan.output(rstdOutOptional);
+  const int y = plan.output(out), m = plan.output(meanOutOptional),
+            s = plan.output(rstdOutOptional);
   plan.write(y, view_of(out));
   plan.read(x, in);
   if (p.has_weight) plan.read(w, view_of(weightOptional));
@@ -245,17 +263,21 @@ aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntA
 ACLNN_RUN(aclnnLayerNorm)
 
 aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, double epsilon,
-                                         const aclTensor *yOut, const aclTensor *rstdOut, uint64_t *workspaceSize,
-                                         aclOpExecutor **executor) {
+                                         const aclTensor *yOut, const aclTensor *rstdOut,
+                                         uint64_t *workspaceSize, aclOpExecutor **executor) {
   Check check("aclnnRmsNorm");
-  check.not_null(x, "x").not_null(gamma, "gamma").not_null(yOut, "yOut").not_null(rstdOut, "rstdOut");
+  check.not_null(x, "x")
+      .not_null(gamma, "gamma")
+      .not_null(yOut, "yOut")
+      .not_null(rstdOut, "rstdOut");
   check.results(workspaceSize, executor);
-  check.tensor(x, "x", kHalfAndFloat, kMaxTensorRank, 1).tensor(gamma, "gamma", kHalfAndFloat, kMaxTensorRank, 1);
+  check.tensor(x, "x", kHalfAndFloat, kMaxTensorRank, 1)
+      .tensor(gamma, "gamma", kHalfAndFloat, kMaxTensorRank, 1);
   check.tensor(yOut, "yOut", kHalfAndFloat).tensor(rstdOut, "rstdOut", DTypeSet::of(ACL_FLOAT));
   check.same_shape(x, yOut).same_dtype(x, yOut);
   if (check.failed()) return check.status();
-  check.that(gamma->dtype == x->dtype || gamma->dtype == ACL_FLOAT, "x is %s and gamma %s", name_of(x->dtype),
-             name_of(gamma->dtype));
+  check.that(gamma->dtype == x->dtype || gamma->dtype == ACL_FLOAT, "x is %s and gamma %s",
+             name_of(x->dtype), name_of(gamma->dtype));
   const View in = view_of(x), weight = view_of(gamma);
   const int n_outer = in.shape.rank - weight.shape.rank;
   check.that(n_outer >= 0, "gamma has more dimensions than x");
@@ -274,7 +296,8 @@ aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *ga
   p.has_weight = true;
   p.has_rstd = true;
   Planner plan("aclnnRmsNorm", workspaceSize, executor);
-  const int from = plan.input(x), w = plan.input(gamma), y = plan.output(yOut), s = plan.output(rstdOut);
+  const int from = plan.input(x), w = plan.input(gamma), y = plan.output(yOut),
+            s = plan.output(rstdOut);
   plan.write(y, view_of(yOut));
   plan.read(from, in);
   plan.read(w, weight);

@@ -15,8 +15,9 @@ namespace {
 
 enum CblasOrder { kRowMajor = 101 };
 enum CblasTranspose { kNoTranspose = 111, kTranspose = 112 };
-using Sgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
-                       int lda, const float *b, int ldb, float beta, float *c, int ldc);
+using Sgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                       int ldc);
 
 /// The folder of the library that this code is in.
 std::string own_folder() {
@@ -55,11 +56,13 @@ std::unique_ptr<float[]> packed(const float *from, int64_t rows, int64_t cols, i
   std::unique_ptr<float[]> copy(new float[static_cast<size_t>(rows * cols)]);
   if (row_stride == 1) {
     table().transpose(copy.get(), from, static_cast<size_t>(cols), static_cast<size_t>(rows),
-                      static_cast<ptrdiff_t>(cols), static_cast<ptrdiff_t>(col_stride), sizeof(float));
+                      static_cast<ptrdiff_t>(cols), static_cast<ptrdiff_t>(col_stride),
+                      sizeof(float));
     return copy;
   }
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < cols; ++c) copy[static_cast<size_t>(r * cols + c)] = from[r * row_stride + c * col_stride];
+    for (int64_t c = 0; c < cols; ++c)
+      copy[static_cast<size_t>(r * cols + c)] = from[r * row_stride + c * col_stride];
   }
   return copy;
 }
@@ -84,23 +87,24 @@ bool has_blas() { return sgemm() != nullptr; }
 void run_gemm(const Gemm &g) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0) {
-    for (int64_t i = 0; i < g.m; ++i) std::memset(g.c + i * g.ldc, 0, static_cast<size_t>(g.n) * sizeof(float));
+    for (int64_t i = 0; i < g.m; ++i)
+      std::memset(g.c + i * g.ldc, 0, static_cast<size_t>(g.n) * sizeof(float));
     return;
   }
   if (const Sgemm blas = sgemm(); blas != nullptr) {
     const Layout a = layout(g.m, g.k, g.a_row, g.a_col);
     const Layout b = layout(g.k, g.n, g.b_row, g.b_col);
     blas(kRowMajor, a.transpose, b.transpose, static_cast<int>(g.m), static_cast<int>(g.n),
-         static_cast<int>(g.k), 1.0f, g.a, static_cast<int>(a.leading), g.b, static_cast<int>(b.leading), 0.0f,
-         g.c, static_cast<int>(g.ldc));
+         static_cast<int>(g.k), 1.0f, g.a, static_cast<int>(a.leading), g.b,
+         static_cast<int>(b.leading), 0.0f, g.c, static_cast<int>(g.ldc));
     return;
   }
   std::unique_ptr<float[]> a, b;
   if (g.a_col != 1) a = packed(g.a, g.m, g.k, g.a_row, g.a_col);
   if (g.b_col != 1) b = packed(g.b, g.k, g.n, g.b_row, g.b_col);
-  table().gemm(static_cast<size_t>(g.m), static_cast<size_t>(g.n), static_cast<size_t>(g.k), a ? a.get() : g.a,
-               static_cast<size_t>(a ? g.k : g.a_row), b ? b.get() : g.b, static_cast<size_t>(b ? g.n : g.b_row),
-               g.c, static_cast<size_t>(g.ldc));
+  table().gemm(static_cast<size_t>(g.m), static_cast<size_t>(g.n), static_cast<size_t>(g.k),
+               a ? a.get() : g.a, static_cast<size_t>(a ? g.k : g.a_row), b ? b.get() : g.b,
+               static_cast<size_t>(b ? g.n : g.b_row), g.c, static_cast<size_t>(g.ldc));
 }
 
 }  // namespace aiocann::sim

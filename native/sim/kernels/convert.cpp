@@ -19,7 +19,8 @@ To number(From value) {
     // The bounds as From may round up: compare so that what passes fits.
     if (!(value == value)) return 0;
     if (value >= -static_cast<From>(Limits::min()) && Limits::min() != 0) return Limits::max();
-    if (Limits::min() == 0 && value >= std::ldexp(static_cast<From>(1), Limits::digits)) return Limits::max();
+    if (Limits::min() == 0 && value >= std::ldexp(static_cast<From>(1), Limits::digits))
+      return Limits::max();
     if (value <= static_cast<From>(Limits::min())) return Limits::min();
     return static_cast<To>(value);
   } else {
@@ -174,7 +175,9 @@ void write_any(void *out, aclDataType dtype, const T *in, size_t n) {
   }
 }
 
-bool aligned(const void *address, size_t size) { return reinterpret_cast<uintptr_t>(address) % size == 0; }
+bool aligned(const void *address, size_t size) {
+  return reinterpret_cast<uintptr_t>(address) % size == 0;
+}
 
 template <class T>
 void requantise_any(T *data, aclDataType dtype, size_t n) {
@@ -217,9 +220,13 @@ void read_elements(float *out, const void *in, aclDataType dtype, size_t n) {
   }
 }
 
-void read_elements(double *out, const void *in, aclDataType dtype, size_t n) { read_any(out, in, dtype, n); }
+void read_elements(double *out, const void *in, aclDataType dtype, size_t n) {
+  read_any(out, in, dtype, n);
+}
 
-void read_elements(int64_t *out, const void *in, aclDataType dtype, size_t n) { read_any(out, in, dtype, n); }
+void read_elements(int64_t *out, const void *in, aclDataType dtype, size_t n) {
+  read_any(out, in, dtype, n);
+}
 
 void write_elements(void *out, aclDataType dtype, const float *in, size_t n) {
   if (dtype == ACL_FLOAT) {
@@ -233,9 +240,13 @@ void write_elements(void *out, aclDataType dtype, const float *in, size_t n) {
   }
 }
 
-void write_elements(void *out, aclDataType dtype, const double *in, size_t n) { write_any(out, dtype, in, n); }
+void write_elements(void *out, aclDataType dtype, const double *in, size_t n) {
+  write_any(out, dtype, in, n);
+}
 
-void write_elements(void *out, aclDataType dtype, const int64_t *in, size_t n) { write_any(out, dtype, in, n); }
+void write_elements(void *out, aclDataType dtype, const int64_t *in, size_t n) {
+  write_any(out, dtype, in, n);
+}
 
 void requantise(float *data, aclDataType dtype, size_t n) { requantise_any(data, dtype, n); }
 void requantise(double *data, aclDataType dtype, size_t n) { requantise_any(data, dtype, n); }

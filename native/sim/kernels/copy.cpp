@@ -53,7 +53,8 @@ void move(ExecContext &context, const View &to, const View &from) {
     if (loop.stride[1][d] == 1) along = d;
   }
   const bool crossed = along >= 0 && loop.stride[0][last] == 1 && loop.stride[1][last] != 1 &&
-                       loop.stride[1][last] != 0 && item <= 8 && loop.dim[along] >= 4 && loop.dim[last] >= 4;
+                       loop.stride[1][last] != 0 && item <= 8 && loop.dim[along] >= 4 &&
+                       loop.dim[last] >= 4;
   if (!crossed) {
     const int64_t length = loop.dim[last];
     const int64_t out_step = loop.stride[0][last], in_step = loop.stride[1][last];
@@ -61,29 +62,31 @@ void move(ExecContext &context, const View &to, const View &from) {
     parallel_chunks(context, loop.count, chunk, [&](int64_t begin, int64_t end) {
       int64_t at = begin;
       int64_t out = 0, in = 0;
-      for_runs(loop, 0, begin, static_cast<size_t>(end - begin), [&](int64_t offset, int64_t, size_t n) {
-        out = offset;
-        // The other view's offset for the same position.
-        int64_t rest = at;
-        in = 0;
-        for (int d = last; d >= 0; --d) {
-          in += rest % loop.dim[d] * loop.stride[1][d];
-          rest /= loop.dim[d];
-        }
-        char *target = to.data + out * bytes;
-        const char *source = from.data + in * bytes;
-        if (out_step == 1) {
-          gather_row(target, source, item, in_step, n);
-        } else if (in_step == 1) {
-          scatter_row(target, source, item, out_step, n);
-        } else {
-          for (size_t i = 0; i < n; ++i) {
-            const auto step = static_cast<int64_t>(i);
-            std::memcpy(target + step * out_step * bytes, source + step * in_step * bytes, item);
-          }
-        }
-        at += static_cast<int64_t>(n);
-      });
+      for_runs(loop, 0, begin, static_cast<size_t>(end - begin),
+               [&](int64_t offset, int64_t, size_t n) {
+                 out = offset;
+                 // The other view's offset for the same position.
+                 int64_t rest = at;
+                 in = 0;
+                 for (int d = last; d >= 0; --d) {
+                   in += rest % loop.dim[d] * loop.stride[1][d];
+                   rest /= loop.dim[d];
+                 }
+                 char *target = to.data + out * bytes;
+                 const char *source = from.data + in * bytes;
+                 if (out_step == 1) {
+                   gather_row(target, source, item, in_step, n);
+                 } else if (in_step == 1) {
+                   scatter_row(target, source, item, out_step, n);
+                 } else {
+                   for (size_t i = 0; i < n; ++i) {
+                     const auto step = static_cast<int64_t>(i);
+                     std::memcpy(target + step * out_step * bytes, source + step * in_step * bytes,
+                                 item);
+                   }
+                 }
+                 at += static_cast<int64_t>(n);
+               });
       (void)length;
     });
     return;
@@ -93,7 +96,8 @@ void move(ExecContext &context, const View &to, const View &from) {
   const int64_t row_tiles = (rows + kTileRows - 1) / kTileRows;
   const int64_t col_tiles = (cols + kTileCols - 1) / kTileCols;
   const int64_t tiles = loop.count / (rows * cols) * row_tiles * col_tiles;
-  const int64_t per_task = std::max<int64_t>(1, kChunk * 2 / (std::min(rows, kTileRows) * std::min(cols, kTileCols)));
+  const int64_t per_task =
+      std::max<int64_t>(1, kChunk * 2 / (std::min(rows, kTileRows) * std::min(cols, kTileCols)));
   parallel_chunks(context, tiles, per_task, [&](int64_t begin, int64_t end) {
     for (int64_t tile = begin; tile < end; ++tile) {
       int64_t rest = tile;

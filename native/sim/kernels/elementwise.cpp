@@ -163,7 +163,8 @@ void run_fill(ExecContext &context, const View &view, T first, T step) {
       for (size_t i = 0; i < n; ++i) {
         if constexpr (std::is_integral_v<T>) {
           const auto index = static_cast<uint64_t>(at) + i;
-          to[i] = static_cast<T>(static_cast<uint64_t>(first) + index * static_cast<uint64_t>(step));
+          to[i] =
+              static_cast<T>(static_cast<uint64_t>(first) + index * static_cast<uint64_t>(step));
         } else {
           to[i] = first + static_cast<T>(at + static_cast<int64_t>(i)) * step;
         }

@@ -51,7 +51,8 @@ AIOCANN_INLINE void sines(float *out, const float *in, size_t n, int phase) {
     store(x, v);
     store(y, sine(v, phase));
     for (size_t j = 0; j < part; ++j) {
-      if (!(x[j] <= kMaxAngle && x[j] >= -kMaxAngle)) y[j] = phase ? __builtin_cosf(x[j]) : __builtin_sinf(x[j]);
+      if (!(x[j] <= kMaxAngle && x[j] >= -kMaxAngle))
+        y[j] = phase ? __builtin_cosf(x[j]) : __builtin_sinf(x[j]);
     }
     __builtin_memcpy(out + i, y, part * sizeof(float));
   }

@@ -77,10 +77,12 @@ int move_slices(ExecContext &context, const View &indexed, const View &listed, c
     View to = to_listed ? slice_l : slice_i, from = to_listed ? slice_i : slice_l;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t outer = i / n_indices, place = i % n_indices;
-      char *indexed_at = indexed.data + (offset_in(before_i, outer) +
-                                         indices[static_cast<size_t>(place)] * indexed.stride[p.axis]) *
-                                            item;
-      char *listed_at = listed.data + (offset_in(before_l, outer) + offset_in(places, place)) * item;
+      char *indexed_at =
+          indexed.data + (offset_in(before_i, outer) +
+                          indices[static_cast<size_t>(place)] * indexed.stride[p.axis]) *
+                             item;
+      char *listed_at =
+          listed.data + (offset_in(before_l, outer) + offset_in(places, place)) * item;
       to.data = to_listed ? listed_at : indexed_at;
       from.data = to_listed ? indexed_at : listed_at;
       if (in_row) {

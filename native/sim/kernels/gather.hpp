@@ -7,8 +7,9 @@
 namespace aiocann::sim {
 
 struct GatherParams {
-  int32_t axis = 0;        ///< of the indexed tensor
-  int32_t index_rank = 0;  ///< axes of the index, which stand in place of `axis` in the other tensor
+  int32_t axis = 0;  ///< of the indexed tensor
+  int32_t index_rank =
+      0;  ///< axes of the index, which stand in place of `axis` in the other tensor
 };
 
 /// Views: out, self, index. out[a.., i.., b..] = self[a.., index[i..], b..]

@@ -13,8 +13,8 @@ constexpr size_t kCols = kVectors * kLanes;
 
 /// c[rows][cols] (+)= a[rows][k] b[k][cols], rows <= kRows, cols <= kCols.
 template <bool Whole>
-AIOCANN_INLINE void micro(size_t rows, size_t cols, size_t k, const float *a, size_t lda, const float *b,
-                          size_t ldb, float *c, size_t ldc, bool add) {
+AIOCANN_INLINE void micro(size_t rows, size_t cols, size_t k, const float *a, size_t lda,
+                          const float *b, size_t ldb, float *c, size_t ldc, bool add) {
   F acc[kRows][kVectors] = {};
   for (size_t p = 0; p < k; ++p) {
     F line[kVectors];
@@ -39,8 +39,8 @@ AIOCANN_INLINE void micro(size_t rows, size_t cols, size_t k, const float *a, si
 
 }  // namespace
 
-void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
-          size_t ldc) {
+void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb,
+          float *c, size_t ldc) {
   constexpr size_t kDepth = 256;  // a panel of b, kDepth x kCols, stays in the first-level cache
   if (k == 0) {
     for (size_t i = 0; i < m; ++i) {

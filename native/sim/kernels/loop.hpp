@@ -125,7 +125,8 @@ class Reader {
     } else {
       // Native elements are gathered to where they are wanted, others to be converted.
       const bool native = dtype_ == native_dtype<T>();
-      auto *to = native ? reinterpret_cast<char *>(staging_.numbers) : reinterpret_cast<char *>(staging_.raw);
+      auto *to = native ? reinterpret_cast<char *>(staging_.numbers)
+                        : reinterpret_cast<char *>(staging_.raw);
       for_runs(loop_, index_, position, n, [&](int64_t offset, int64_t stride, size_t length) {
         gather_row(to, data_ + offset * item, item_, stride, length);
         to += length * item_;
@@ -164,7 +165,8 @@ class Writer {
 
   void move_to(char *data) {
     data_ = data;
-    direct_ = row_ && dtype_ == native_dtype<T>() && reinterpret_cast<uintptr_t>(data_) % alignof(T) == 0;
+    direct_ =
+        row_ && dtype_ == native_dtype<T>() && reinterpret_cast<uintptr_t>(data_) % alignof(T) == 0;
   }
 
   bool is_direct() const { return direct_; }
@@ -185,8 +187,8 @@ class Writer {
     }
     const bool native = dtype_ == native_dtype<T>();
     if (!native) write_elements(staging_.raw, dtype_, staging_.numbers, n);
-    const auto *from =
-        native ? reinterpret_cast<const char *>(staging_.numbers) : reinterpret_cast<const char *>(staging_.raw);
+    const auto *from = native ? reinterpret_cast<const char *>(staging_.numbers)
+                              : reinterpret_cast<const char *>(staging_.raw);
     for_runs(loop_, index_, position, n, [&](int64_t offset, int64_t stride, size_t length) {
       scatter_row(data_ + offset * item, from, item_, stride, length);
       from += length * item_;

@@ -52,8 +52,10 @@ Matrix part(const Matrix &m, int64_t row, int64_t col, int64_t rows, int64_t col
 bool is_plain(const Matrix &m, MatmulRounding rounding) {
   if (m.dtype != ACL_FLOAT || rounding != MatmulRounding::kNone) return false;
   if (reinterpret_cast<uintptr_t>(m.data) % sizeof(float) != 0) return false;
-  const bool by_rows = m.col_stride == 1 && (m.row_stride >= m.cols || m.rows == 1) && m.row_stride <= INT_MAX;
-  const bool by_cols = m.row_stride == 1 && (m.col_stride >= m.rows || m.cols == 1) && m.col_stride <= INT_MAX;
+  const bool by_rows =
+      m.col_stride == 1 && (m.row_stride >= m.cols || m.rows == 1) && m.row_stride <= INT_MAX;
+  const bool by_cols =
+      m.row_stride == 1 && (m.col_stride >= m.rows || m.cols == 1) && m.col_stride <= INT_MAX;
   return by_rows || by_cols;
 }
 
@@ -87,13 +89,16 @@ class Operand2d {
       }
       for (int64_t j = 0; j < inner; j += static_cast<int64_t>(kBlock)) {
         const auto n = static_cast<size_t>(std::min<int64_t>(inner - j, kBlock));
-        gather_row(raw, from + j * inner_stride * static_cast<int64_t>(item), item, inner_stride, n);
+        gather_row(raw, from + j * inner_stride * static_cast<int64_t>(item), item, inner_stride,
+                   n);
         read_elements(to + j, raw, m.dtype, n);
       }
     }
     const auto count = static_cast<size_t>(outer * inner);
-    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kF16) requantise(copy_.get(), ACL_FLOAT16, count);
-    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kHf32) table().round_hf32(copy_.get(), count);
+    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kF16)
+      requantise(copy_.get(), ACL_FLOAT16, count);
+    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kHf32)
+      table().round_hf32(copy_.get(), count);
     data = copy_.get();
     row = by_cols ? 1 : inner;
     col = by_cols ? inner : 1;
@@ -122,14 +127,19 @@ void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const MatmulP
                       reinterpret_cast<uintptr_t>(out.data) % sizeof(float) == 0;
   if (native && out.row_stride == 1 && out.col_stride >= out.rows && out.cols > 1) {
     // The result lies by columns: compute its transpose.
-    gemm = {out.cols, out.rows, a.cols, right.data, right.col, right.row, left.data, left.col, left.row,
-            reinterpret_cast<float *>(const_cast<char *>(out.data)), out.col_stride};
+    gemm = {out.cols,      out.rows,
+            a.cols,        right.data,
+            right.col,     right.row,
+            left.data,     left.col,
+            left.row,      reinterpret_cast<float *>(const_cast<char *>(out.data)),
+            out.col_stride};
     run_gemm(gemm);
     return;
   }
-  gemm = {out.rows, out.cols, a.cols, left.data, left.row, left.col, right.data, right.row, right.col,
-          nullptr,  out.cols};
-  if (native && (out.col_stride == 1 || out.cols == 1) && (out.row_stride >= out.cols || out.rows == 1)) {
+  gemm = {out.rows,   out.cols,  a.cols,    left.data, left.row, left.col,
+          right.data, right.row, right.col, nullptr,   out.cols};
+  if (native && (out.col_stride == 1 || out.cols == 1) &&
+      (out.row_stride >= out.cols || out.rows == 1)) {
     gemm.c = reinterpret_cast<float *>(const_cast<char *>(out.data));
     gemm.ldc = std::max(out.cols, out.rows == 1 ? out.cols : out.row_stride);
     run_gemm(gemm);
@@ -163,12 +173,14 @@ int matmul_kernel(ExecContext &context, const void *args) {
   const auto &p = op.as<MatmulParams>();
   const View &out = op.views[0];
   const int rank = out.shape.rank;
-  const int64_t m = out.shape.dim[rank - 2], n = out.shape.dim[rank - 1], k = op.views[1].shape.dim[rank - 1];
+  const int64_t m = out.shape.dim[rank - 2], n = out.shape.dim[rank - 1],
+                k = op.views[1].shape.dim[rank - 1];
   const int64_t batches = m == 0 || n == 0 ? 0 : out.count() / (m * n);
   const int64_t m_tiles = (m + kTileM - 1) / kTileM, n_tiles = (n + kTileN - 1) / kTileN;
   const int64_t tiles = batches * m_tiles * n_tiles;
   if (tiles == 0) return 0;
-  const int64_t work = std::max<int64_t>(1, std::min(m, kTileM) * std::min(n, kTileN) * std::max<int64_t>(1, k));
+  const int64_t work =
+      std::max<int64_t>(1, std::min(m, kTileM) * std::min(n, kTileN) * std::max<int64_t>(1, k));
   const int64_t per_task = std::max<int64_t>(1, kWork / work);
   const auto n_tasks = static_cast<size_t>((tiles + per_task - 1) / per_task);
   const auto body = [&](size_t task) {

@@ -81,9 +81,11 @@ void accumulate(ReduceOp op, float *acc, const float *in, size_t n) {
     case ReduceOp::kAbs:
       return map2(acc, acc, in, n, [](F a, F x) { return a + abs(x); });
     case ReduceOp::kMaxAbs:
-      return map2(acc, acc, in, n, [](F a, F x) { return select((abs(x) > a) | (x != x), abs(x), a); });
+      return map2(acc, acc, in, n,
+                  [](F a, F x) { return select((abs(x) > a) | (x != x), abs(x), a); });
     case ReduceOp::kMinAbs:
-      return map2(acc, acc, in, n, [](F a, F x) { return select((abs(x) < a) | (x != x), abs(x), a); });
+      return map2(acc, acc, in, n,
+                  [](F a, F x) { return select((abs(x) < a) | (x != x), abs(x), a); });
     default:
       return;
   }

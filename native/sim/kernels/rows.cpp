@@ -100,7 +100,9 @@ class RowWriter {
 };
 
 /// Rows per task.
-int64_t rows_per_task(int64_t length) { return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, length)); }
+int64_t rows_per_task(int64_t length) {
+  return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, length));
+}
 
 std::vector<float> whole(const View &view) {
   RowReader<float> reader(view, 0);
@@ -116,19 +118,20 @@ int softmax_kernel(ExecContext &context, const void *args) {
   const View &out = op.views[0], &in = op.views[1];
   const int64_t n_rows = outer_part(in, n_outer).count();
   const auto length = static_cast<size_t>(row_part(in, n_outer).count());
-  parallel_chunks(context, n_rows, rows_per_task(static_cast<int64_t>(length)), [&](int64_t begin, int64_t end) {
-    RowReader<float> reader(in, n_outer);
-    RowWriter<float> writer(out, n_outer);
-    for (int64_t row = begin; row < end; ++row) {
-      const float *x = reader.row(row);
-      float *y = writer.begin(row);
-      // The largest element is subtracted: nothing overflows, and the sum is at least 1.
-      const float largest = table().max(x, length);
-      const double sum = table().exp_shifted(y, x, length, largest);
-      table().unary(UnaryOp::kScale, y, y, length, static_cast<float>(1 / sum), 0);
-      writer.end();
-    }
-  });
+  parallel_chunks(context, n_rows, rows_per_task(static_cast<int64_t>(length)),
+                  [&](int64_t begin, int64_t end) {
+                    RowReader<float> reader(in, n_outer);
+                    RowWriter<float> writer(out, n_outer);
+                    for (int64_t row = begin; row < end; ++row) {
+                      const float *x = reader.row(row);
+                      float *y = writer.begin(row);
+                      // The largest element is subtracted: nothing overflows, and the sum is at least 1.
+                      const float largest = table().max(x, length);
+                      const double sum = table().exp_shifted(y, x, length, largest);
+                      table().unary(UnaryOp::kScale, y, y, length, static_cast<float>(1 / sum), 0);
+                      writer.end();
+                    }
+                  });
   return 0;
 }
 
@@ -145,7 +148,8 @@ int softmax_double_kernel(ExecContext &context, const void *args) {
       const double *x = reader.row(row);
       double *y = writer.begin(row);
       double largest = x[0];
-      for (int64_t i = 1; i < length; ++i) largest = x[i] > largest || x[i] != x[i] ? x[i] : largest;
+      for (int64_t i = 1; i < length; ++i)
+        largest = x[i] > largest || x[i] != x[i] ? x[i] : largest;
       double sum = 0;
       for (int64_t i = 0; i < length; ++i) sum += y[i] = std::exp(x[i] - largest);
       for (int64_t i = 0; i < length; ++i) y[i] /= sum;
@@ -167,24 +171,28 @@ int norm_kernel(ExecContext &context, const void *args) {
   const View *rstd_view = p.has_rstd ? &op.views[next++] : nullptr;
   const int64_t n_rows = outer_part(in, p.n_outer).count();
   const auto length = static_cast<size_t>(row_part(in, p.n_outer).count());
-  parallel_chunks(context, n_rows, rows_per_task(static_cast<int64_t>(length)), [&](int64_t begin, int64_t end) {
-    RowReader<float> reader(in, p.n_outer);
-    RowWriter<float> writer(out, p.n_outer);
-    for (int64_t row = begin; row < end; ++row) {
-      const float *x = reader.row(row);
-      const auto n = static_cast<double>(length);
-      const auto mean = p.rms ? 0.0f : static_cast<float>(table().sum(x, length) / n);
-      // Two passes: the variance of numbers far from 0 keeps its digits.
-      const double variance = table().sum_squares(x, length, mean) / n;
-      const auto rstd = static_cast<float>(1 / std::sqrt(variance + p.epsilon));
-      float *y = writer.begin(row);
-      table().normalise(y, x, length, mean, rstd, p.has_weight ? weight.data() : nullptr,
-                        p.has_bias ? bias.data() : nullptr);
-      writer.end();
-      if (mean_view != nullptr) write_elements(row_address(*mean_view, row), mean_view->dtype, &mean, 1);
-      if (rstd_view != nullptr) write_elements(row_address(*rstd_view, row), rstd_view->dtype, &rstd, 1);
-    }
-  });
+  parallel_chunks(
+      context, n_rows, rows_per_task(static_cast<int64_t>(length)),
+      [&](int64_t begin, int64_t end) {
+        RowReader<float> reader(in, p.n_outer);
+        RowWriter<float> writer(out, p.n_outer);
+        for (int64_t row = begin; row < end; ++row) {
+          const float *x = reader.row(row);
+          const auto n = static_cast<double>(length);
+          const auto mean = p.rms ? 0.0f : static_cast<float>(table().sum(x, length) / n);
+          // Two passes: the variance of numbers far from 0 keeps its digits.
+          const double variance = table().sum_squares(x, length, mean) / n;
+          const auto rstd = static_cast<float>(1 / std::sqrt(variance + p.epsilon));
+          float *y = writer.begin(row);
+          table().normalise(y, x, length, mean, rstd, p.has_weight ? weight.data() : nullptr,
+                            p.has_bias ? bias.data() : nullptr);
+          writer.end();
+          if (mean_view != nullptr)
+            write_elements(row_address(*mean_view, row), mean_view->dtype, &mean, 1);
+          if (rstd_view != nullptr)
+            write_elements(row_address(*rstd_view, row), rstd_view->dtype, &rstd, 1);
+        }
+      });
   return 0;
 }
 

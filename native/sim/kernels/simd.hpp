@@ -48,7 +48,9 @@ AIOCANN_INLINE F load_part(const float *p, size_t n, float fill = 0.0f) {
   __builtin_memcpy(&v, p, n * sizeof(float));
   return v;
 }
-AIOCANN_INLINE void store_part(float *p, F v, size_t n) { __builtin_memcpy(p, &v, n * sizeof(float)); }
+AIOCANN_INLINE void store_part(float *p, F v, size_t n) {
+  __builtin_memcpy(p, &v, n * sizeof(float));
+}
 
 /// out[i] = f(in[i])
 template <class Function>

@@ -68,16 +68,16 @@ struct KernelTable {
   /// out = exp(in - shift); returns the sum.
   double (*exp_shifted)(float *out, const float *in, size_t n, float shift);
   /// out = (in - mean) * rstd * weight + bias; weight and bias may be NULL.
-  void (*normalise)(float *out, const float *in, size_t n, float mean, float rstd, const float *weight,
-                    const float *bias);
+  void (*normalise)(float *out, const float *in, size_t n, float mean, float rstd,
+                    const float *weight, const float *bias);
 
   /// Transposes a tile: out[c * out_stride + r] = in[r * in_stride + c], in elements of 1, 2, 4 or 8 bytes.
   void (*transpose)(void *out, const void *in, size_t rows, size_t cols, ptrdiff_t out_stride,
                     ptrdiff_t in_stride, size_t item);
 
   /// c[m][n] = a[m][k] b[k][n], all row-major with their leading dimensions. Used where OpenBLAS is missing.
-  void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
-               size_t ldc);
+  void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb,
+               float *c, size_t ldc);
 };
 
 /// The table for this CPU.
