@@ -499,6 +499,10 @@ async def settled(op: Operation[Any], seconds: float) -> bool:
     return op.done
 
 
-def is_follower(exc: BaseException) -> bool:
-    """Whether an op failed only because an earlier one had."""
-    return isinstance(exc, AclError) and exc.code == E_PREDECESSOR
+def has_known_cause(exc: BaseException) -> bool:
+    """Whether an op failed only because one had that somebody can be told of."""
+    return (
+        isinstance(exc, AclError)
+        and exc.code == E_PREDECESSOR
+        and exc.__cause__ is not None
+    )

@@ -116,6 +116,10 @@ class DeviceGroup:
         await self._drain(report=True)
         return handled
 
+    def cancel(self) -> None:
+        """Cancel the tasks of the group; leaving it still drains the devices."""
+        self._started().cancel_scope.cancel()
+
     def _named(self, group: BaseExceptionGroup[Any]) -> BaseExceptionGroup[Any]:
         """Return the same failures under a message that names the devices."""
         by_device: dict[int, BaseException] = {}

@@ -2,7 +2,7 @@
 
 from aiocann.errors import NativeError, class_for, code_name, error_for
 from aiocann.native import sim_library
-from aiocann.reactor import Reactor, current_reactor, orphans, reactor_count
+from aiocann.reactor import Reactor, current_reactor, drain_here, reactor_count
 
 __all__ = [
     "NativeError",
@@ -10,13 +10,8 @@ __all__ = [
     "class_for",
     "code_name",
     "current_reactor",
-    "drain_orphans",
+    "drain_here",
     "error_for",
     "reactor_count",
     "sim_library",
 ]
-
-
-def drain_orphans() -> None:
-    """Settle what threads without a loop have enqueued and what has completed."""
-    orphans.drain()

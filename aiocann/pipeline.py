@@ -85,8 +85,12 @@ class Pipeline:
                 group.start_soon(self._work, stage, receive, send, device=stage.device)
                 receive = outlet
             async with receive:
-                async for result in receive:
-                    yield result
+                try:
+                    async for result in receive:
+                        yield result
+                except GeneratorExit:
+                    # Closed early: this is no failure for the group to report.
+                    group.cancel()
 
     async def _work(
         self,

@@ -441,6 +441,16 @@ def current_reactor() -> Reactor:
     return home
 
 
+def drain_here() -> None:
+    """Settle what this thread's loop, and loops that are gone, have not taken yet."""
+    home = current_home()
+    if isinstance(home, Reactor):
+        while home.drain():
+            pass
+    else:
+        orphans.drain()
+
+
 def _attach(loop: asyncio.AbstractEventLoop) -> AsyncioReactor:
     # Should a loop have closed without dropping its reader, this finds it.
     for key, stale in list(_by_loop.items()):

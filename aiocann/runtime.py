@@ -361,9 +361,9 @@ async def _finish_closing(
     # The native half keeps to the timeout by itself; this one is for when it does not.
     if not await settled(closing, timeout + 5.0):
         raise error_for(NativeError(E_TIMEOUT, f"closing took over {timeout} s"))
-    orphans.drain()
     for device in runtime.devices:
         if device.main_stream is not None:
+            device.main_stream.settle_all()
             device.main_stream.raise_unretrieved()
     failure = closing.take_unretrieved()
     if failure is not None:

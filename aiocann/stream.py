@@ -14,7 +14,7 @@ from aiocann.completion import (
     HostCall,
     Operation,
     give_scratch,
-    is_follower,
+    has_known_cause,
     log,
     settled,
     take_scratch,
@@ -28,6 +28,7 @@ from aiocann.errors import (
     usage,
 )
 from aiocann.event import Event
+from aiocann.ledger import in_flight
 from aiocann.memory import (
     DeviceBuffer,
     Operand,
@@ -35,7 +36,7 @@ from aiocann.memory import (
     host_span,
 )
 from aiocann.native import NULL, ffi, last_error, lib
-from aiocann.reactor import Reactor, current_home
+from aiocann.reactor import current_home, drain_here
 from aiocann.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -381,11 +382,19 @@ class Stream:
                     device=self.device.index,
                 )
             )
+        self.settle_all()
         failure = op.take_unretrieved()
         self.raise_unretrieved()
         # What follows from a failure that somebody was told of is no news.
-        if failure is not None and not is_follower(failure):
+        if failure is not None and not has_known_cause(failure):
             raise failure
+
+    def settle_all(self) -> None:
+        """Look at every op of this stream, whoever's loop will be told of it."""
+        drain_here()
+        for op in list(in_flight.values()):
+            if op._stream is self:
+                op._poll()
 
     def raise_unretrieved(self) -> None:
         """Raise the first failure that nobody was told of; log them all."""
@@ -404,11 +413,8 @@ class Synchronization(Operation[None]):
 
     def result(self) -> None:
         if self.done and self._stream is not None:
-            home = self._home
             # What this loop has not been told of yet may have failed: its host calls.
-            if isinstance(home, Reactor) and home is current_home():
-                while home.drain():
-                    pass
+            drain_here()
             self._stream.raise_unretrieved()
         return super().result()
 

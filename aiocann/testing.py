@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import gc
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiocann import ledger
 from aiocann.completion import Operation
 from aiocann.memory import Block
-from aiocann.reactor import orphans
+from aiocann.reactor import drain_here
 from aiocann.stream import Stream
 from aiocann.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from aiocann.runtime import Runtime
 
-__all__ = ["Counts", "LoopHold", "assert_settled", "counts", "loop_hold"]
+__all__ = ["Counts", "LoopHold", "assert_settled", "counts"]
 
 _NATIVE = (
     "in_flight_ops",
@@ -49,7 +46,7 @@ def counts(runtime: Runtime) -> Counts:
     Counts before and after a piece of work that keeps nothing must be the same.
     """
     gc.collect()
-    orphans.drain()
+    drain_here()
     python = dict.fromkeys((cls.__name__ for cls in _COUNTED), 0)
     for thing in gc.get_objects():
         for cls in _COUNTED:
@@ -62,6 +59,7 @@ def counts(runtime: Runtime) -> Counts:
 
 def assert_settled(runtime: Runtime) -> None:
     """Fail unless nothing is in flight and every abandoned op was reaped."""
+    drain_here()
     stats = runtime.statistics()
     pending = runtime.in_flight()
     if stats.in_flight_ops or pending:
@@ -71,12 +69,15 @@ def assert_settled(runtime: Runtime) -> None:
 
 
 class LoopHold:
-    """How long the loop's thread was busy between two turns, at most."""
+    """CPU time that the loop's thread spends between two ticks, at most.
+
+    A task that ticks on each of its turns sees an upper bound of the longest callback.
+    """
 
     def __init__(self) -> None:
         #: CPU seconds of the longest turn.
         self.longest = 0.0
-        #: Turns that the loop took.
+        #: Turns that were taken.
         self.turns = 0
         self._last = time.thread_time()
 
@@ -86,12 +87,3 @@ class LoopHold:
         self.longest = max(self.longest, now - self._last)
         self._last = now
         self.turns += 1
-
-
-@contextmanager
-def loop_hold(runtime: Runtime) -> Iterator[LoopHold]:
-    """Measure around a piece of work; whoever yields to the loop calls `tick`."""
-    hold = LoopHold()
-    yield hold
-    hold.tick()
-    assert_settled(runtime)

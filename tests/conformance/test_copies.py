@@ -158,7 +158,9 @@ async def test_sizes_must_match(opened: Any) -> None:
         buffer = await device.allocate(100)
         async with device.stream() as stream:
             for wrong in (np.zeros(99, np.uint8), np.zeros(101, np.uint8)):
-                with pytest.raises(UsageError, match="sizes differ: 100 bytes to write"):
+                with pytest.raises(
+                    UsageError, match="sizes differ: 100 bytes to write"
+                ):
                     stream.memcpy(buffer, wrong)
                 with pytest.raises(UsageError, match="100 to read"):
                     stream.memcpy(wrong, buffer)

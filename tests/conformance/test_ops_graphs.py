@@ -392,6 +392,66 @@ async def test_scratch_is_planned(opened: Any) -> None:
         assert lib.aiocann_graph_scratch_bytes(native) == 2 * 4096
 
 
+async def test_trap_get_rows_converts_rows_and_not_the_table(opened: Any) -> None:
+    """TRAP: the whole table was converted for the sake of a few of its rows."""
+    async with opened() as rt:
+        (device,) = rt.devices
+        table = await device.backend().empty((30_000, 64), aiocann.F16)
+        ids = await device.backend().empty((7,), aiocann.I32)
+        native = aiocann.Graph([ops.get_rows(table, ids)]).native_for(device)
+        assert lib.aiocann_graph_scratch_bytes(native) <= 7 * 64 * 2 + 512
+
+
+async def test_trap_rms_norm_scratch_fits_every_dtype(opened: Any) -> None:
+    """TRAP: one cache, counted in elements of another dtype, was written beyond its end.
+
+    Values that live beside the op's scratch memory must survive it.
+    """
+    async with opened() as rt:
+        runs = OpRuns(rt.devices[0].backend())
+        for dtype in (aiocann.F16, aiocann.F32, aiocann.BF16):
+            for shape in ((200, 3), (3, 200), (1, 1)):
+                x = runs.uniform(shape, dtype)
+                leaf = await runs.leaf(x, dtype)
+                kept = [ops.scale(leaf, float(2**i)) for i in range(4)]
+                y = ops.rms_norm(leaf, eps=1e-5)
+                outputs = [ops.neg(value) for value in kept]
+                got, *rest = await runs.compute(y, *outputs)
+                wide = x.astype(np.float64)
+                square = (wide**2).mean(axis=-1, keepdims=True)
+                check_close(got, wide / np.sqrt(square + 1e-5), dtype)
+                for i, value in enumerate(rest):
+                    assert (value == -x * 2**i).all()
+
+
+async def test_trap_alibi_operands_outlive_their_use(opened: Any) -> None:
+    """TRAP: slopes and bias were given back before the sum that reads them was queued.
+
+    With the device held, everything of the graph is queued before any of it runs.
+    """
+    async with opened() as rt:
+        (device,) = rt.devices
+        runs = OpRuns(device.backend())
+        x = runs.uniform((1, 12, 9, 33))
+        mask = runs.uniform((9, 33), aiocann.F16)
+        leaves = await runs.leaf(x), await runs.leaf(mask, aiocann.F16)
+        outputs = [
+            ops.soft_max(*leaves, scale=scale, max_bias=8.0) for scale in (0.5, 2.0)
+        ]
+        graph = aiocann.Graph(outputs)
+        with aiocann.sim.hold(device.index):
+            computed = runs.backend.graph_compute(graph)
+        await computed
+        low = np.array([2.0 ** -(h + 1) for h in range(8)])
+        high = np.array([2.0 ** (-0.5 * (2 * h + 1)) for h in range(4)])
+        slopes = np.concatenate([low, high])[:, None, None]
+        for output, scale in zip(outputs, (0.5, 2.0), strict=True):
+            scores = x.astype(np.float64) * scale + slopes * mask
+            shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            shares /= shares.sum(axis=-1, keepdims=True)
+            check_close(await runs.read(output), shares)
+
+
 async def test_memory_that_is_closed_is_told(opened: Any) -> None:
     async with opened() as rt:
         (device,) = rt.devices
