@@ -16,9 +16,10 @@ struct Slot {
   void *address = nullptr;
   int64_t offset_bytes = 0;
   bool present = false;
-  int input = -1, output = -1;  ///< numbers among inputs and outputs, members of lists counted one by one
-  int param = -1;               ///< number of the parameter among the operator's tensor parameters
-  int relative = -1;            ///< place in its list; -1 outside lists
+  int input = -1,
+      output = -1;    ///< numbers among inputs and outputs, members of lists counted one by one
+  int param = -1;     ///< number of the parameter among the operator's tensor parameters
+  int relative = -1;  ///< place in its list; -1 outside lists
 };
 
 /// Which slot a kernel's view follows.
@@ -87,9 +88,13 @@ int Planner::declare(const aclTensor *tensor, bool is_output, int param, int rel
   return static_cast<int>(plan_->slots.size()) - 1;
 }
 
-int Planner::input(const aclTensor *tensor) { return declare(tensor, false, plan_->n_params++, -1); }
+int Planner::input(const aclTensor *tensor) {
+  return declare(tensor, false, plan_->n_params++, -1);
+}
 
-int Planner::output(const aclTensor *tensor) { return declare(tensor, true, plan_->n_params++, -1); }
+int Planner::output(const aclTensor *tensor) {
+  return declare(tensor, true, plan_->n_params++, -1);
+}
 
 int Planner::in_place(const aclTensor *tensor) {
   const int slot = declare(tensor, false, plan_->n_params++, -1);
@@ -106,9 +111,13 @@ int Planner::input_list(const aclTensorList *list) {
   return first;
 }
 
-void Planner::read(int slot, const View &view, int64_t byte_shift) { bind(slot, view, byte_shift, false); }
+void Planner::read(int slot, const View &view, int64_t byte_shift) {
+  bind(slot, view, byte_shift, false);
+}
 
-void Planner::write(int slot, const View &view, int64_t byte_shift) { bind(slot, view, byte_shift, true); }
+void Planner::write(int slot, const View &view, int64_t byte_shift) {
+  bind(slot, view, byte_shift, true);
+}
 
 void Planner::bind(int slot, View view, int64_t byte_shift, bool written) {
   args().views.push_back(view);
@@ -135,8 +144,8 @@ aclnnStatus Planner::finish(KernelFn kernel) {
   return ACLNN_SUCCESS;
 }
 
-aclnnStatus run_executor(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
-                         aclrtStream stream) {
+aclnnStatus run_executor(const char *name, void *workspace, uint64_t workspace_size,
+                         aclOpExecutor *executor, aclrtStream stream) {
   if (executor == nullptr) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: the executor is NULL", name);
   // One-shot: from here on the executor is gone, whatever happens.
   std::unique_ptr<aclOpExecutor> owner(executor->repeatable ? nullptr : executor);
@@ -178,9 +187,11 @@ void aclOpExecutor::bind_addresses() {
   }
 }
 
-aclnnStatus aclOpExecutor::set_address(const char *function, aiocann::sim::Slot *slot, void *address) {
+aclnnStatus aclOpExecutor::set_address(const char *function, aiocann::sim::Slot *slot,
+                                       void *address) {
   if (!slot->present) {
-    return aiocann::sim::fail(ACLNN_ERR_PARAM_INVALID, "%s: the tensor was NULL in the first phase", function);
+    return aiocann::sim::fail(ACLNN_ERR_PARAM_INVALID, "%s: the tensor was NULL in the first phase",
+                              function);
   }
   slot->address = address;
   if (submitted) {
@@ -198,8 +209,8 @@ using aiocann::sim::fail;
 using aiocann::sim::Slot;
 
 template <class Match>
-aclnnStatus set_tensor(const char *function, aclOpExecutor *executor, aclTensor *tensor, void *address,
-                       Match match) {
+aclnnStatus set_tensor(const char *function, aclOpExecutor *executor, aclTensor *tensor,
+                       void *address, Match match) {
   if (executor == nullptr || tensor == nullptr) {
     return fail(ACLNN_ERR_INNER_NULLPTR, "%s: the executor or the tensor is NULL", function);
   }
@@ -209,20 +220,22 @@ aclnnStatus set_tensor(const char *function, aclOpExecutor *executor, aclTensor 
     if (status == ACLNN_SUCCESS) tensor->data = address;
     return status;
   }
-  return fail(ACLNN_ERR_PARAM_INVALID, "%s: the index is out of range for %s", function, executor->name);
+  return fail(ACLNN_ERR_PARAM_INVALID, "%s: the index is out of range for %s", function,
+              executor->name);
 }
 
 template <class Match>
-aclnnStatus set_member(const char *function, aclOpExecutor *executor, size_t relative, aclTensorList *list,
-                       void *address, Match match) {
+aclnnStatus set_member(const char *function, aclOpExecutor *executor, size_t relative,
+                       aclTensorList *list, void *address, Match match) {
   if (executor == nullptr || list == nullptr) {
     return fail(ACLNN_ERR_INNER_NULLPTR, "%s: the executor or the list is NULL", function);
   }
   if (relative >= list->members.size()) {
-    return fail(ACLNN_ERR_PARAM_INVALID, "%s: the list has %zu tensors, there is no number %zu", function,
-                list->members.size(), relative);
+    return fail(ACLNN_ERR_PARAM_INVALID, "%s: the list has %zu tensors, there is no number %zu",
+                function, list->members.size(), relative);
   }
-  return set_tensor(function, executor, const_cast<aclTensor *>(list->members[relative]), address, match);
+  return set_tensor(function, executor, const_cast<aclTensor *>(list->members[relative]), address,
+                    match);
 }
 
 }  // namespace
@@ -245,41 +258,48 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
   return ACLNN_SUCCESS;
 }
 
-aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                  void *addr) {
   return set_tensor("aclSetInputTensorAddr", executor, tensor, addr, [index](const Slot &slot) {
     return slot.input >= 0 && static_cast<size_t>(slot.input) == index;
   });
 }
 
-aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                                   void *addr) {
   return set_tensor("aclSetOutputTensorAddr", executor, tensor, addr, [index](const Slot &slot) {
     return slot.output >= 0 && static_cast<size_t>(slot.output) == index;
   });
 }
 
-aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
+                             void *addr) {
   // Inputs are numbered first, outputs after them.
   size_t n_inputs = 0;
   if (executor != nullptr) {
     for (const Slot &slot : executor->slots) n_inputs += slot.input >= 0;
   }
-  return set_tensor("aclSetTensorAddr", executor, tensor, addr, [index, n_inputs](const Slot &slot) {
-    if (index < n_inputs) return slot.input >= 0 && static_cast<size_t>(slot.input) == index;
-    return slot.output >= 0 && static_cast<size_t>(slot.output) == index - n_inputs;
-  });
+  return set_tensor(
+      "aclSetTensorAddr", executor, tensor, addr, [index, n_inputs](const Slot &slot) {
+        if (index < n_inputs) return slot.input >= 0 && static_cast<size_t>(slot.input) == index;
+        return slot.output >= 0 && static_cast<size_t>(slot.output) == index - n_inputs;
+      });
 }
 
-aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
-                                         aclTensorList *tensors, void *addr) {
+aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex,
+                                         const size_t relativeIndex, aclTensorList *tensors,
+                                         void *addr) {
   return set_member("aclSetDynamicInputTensorAddr", executor, relativeIndex, tensors, addr,
                     [=](const Slot &slot) {
                       return slot.input >= 0 && static_cast<size_t>(slot.param) == irIndex &&
-                             slot.relative >= 0 && static_cast<size_t>(slot.relative) == relativeIndex;
+                             slot.relative >= 0 &&
+                             static_cast<size_t>(slot.relative) == relativeIndex;
                     });
 }
 
-aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
-                                          aclTensorList *tensors, void *addr) {
+aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex,
+                                          const size_t relativeIndex, aclTensorList *tensors,
+                                          void *addr) {
   // Outputs are numbered among themselves. No operator here has a list of outputs yet.
   return set_member("aclSetDynamicOutputTensorAddr", executor, relativeIndex, tensors, addr,
                     [=](const Slot &slot) {
@@ -289,12 +309,14 @@ aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irInde
                     });
 }
 
-aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
-                                    aclTensorList *tensors, void *addr) {
-  return set_member("aclSetDynamicTensorAddr", executor, relativeIndex, tensors, addr, [=](const Slot &slot) {
-    return static_cast<size_t>(slot.param) == irIndex && slot.relative >= 0 &&
-           static_cast<size_t>(slot.relative) == relativeIndex;
-  });
+aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex,
+                                    const size_t relativeIndex, aclTensorList *tensors,
+                                    void *addr) {
+  return set_member("aclSetDynamicTensorAddr", executor, relativeIndex, tensors, addr,
+                    [=](const Slot &slot) {
+                      return static_cast<size_t>(slot.param) == irIndex && slot.relative >= 0 &&
+                             static_cast<size_t>(slot.relative) == relativeIndex;
+                    });
 }
 
 // Nothing to prepare: both only have to be there, beside aclInit and aclFinalize.

@@ -12,7 +12,7 @@ namespace aiocann::sim {
 namespace {
 
 /// Rows that are added up as float32 before the sums move to double.
-constexpr int64_t kRowsPerSum = 128;
+constexpr int64_t kRowsPerSum = 16;
 
 double identity(ReduceOp op) {
   if (op == ReduceOp::kMaxAbs) return -std::numeric_limits<double>::infinity();
@@ -113,7 +113,8 @@ Parts split(const View &in, int n_kept) {
 void put(const View &out, int64_t offset, aclDataType via, double value) {
   double number = value;
   if (via != ACL_DT_UNDEFINED && via != out.dtype) requantise(&number, via, 1);
-  write_elements(out.data + offset * static_cast<int64_t>(size_of(out.dtype)), out.dtype, &number, 1);
+  write_elements(out.data + offset * static_cast<int64_t>(size_of(out.dtype)), out.dtype, &number,
+                 1);
 }
 
 int64_t offset_at(const Loop &loop, int view, int64_t index) {
@@ -159,7 +160,8 @@ void reduce_rows(ExecContext &context, const View &out, const Parts &parts, cons
 }
 
 /// Results whose elements lie side by side: whole rows of them are added up at once.
-void reduce_columns(ExecContext &context, const View &out, const Parts &parts, const ReduceParams &p) {
+void reduce_columns(ExecContext &context, const View &out, const Parts &parts,
+                    const ReduceParams &p) {
   const View kept_views[] = {parts.kept, out};
   const Loop kept(kept_views, 2), reduced(&parts.reduced, 1);
   const int last = kept.rank - 1;
@@ -169,33 +171,40 @@ void reduce_columns(ExecContext &context, const View &out, const Parts &parts, c
   const int64_t strips = (width + block - 1) / block;
   const int64_t per_task =
       std::max<int64_t>(1, kChunk / std::max<int64_t>(1, parts.n_reduced * std::min(width, block)));
-  parallel_chunks(context, parts.n_kept / width * strips, per_task, [&](int64_t begin, int64_t end) {
-    std::vector<double> sums(kBlock);
-    alignas(64) float partial[kBlock], staged[kBlock];
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t column = task % strips * block;
-      const auto n = static_cast<size_t>(std::min(block, width - column));
-      const int64_t first = task / strips * width + column;
-      const char *base = parts.kept.data + offset_at(kept, 0, first) * item;
-      std::fill(sums.begin(), sums.end(), identity(p.op));
-      for (int64_t row = 0; row < parts.n_reduced; row += kRowsPerSum) {
-        std::fill_n(partial, n, static_cast<float>(identity(p.op)));
-        for (int64_t r = row; r < std::min(parts.n_reduced, row + kRowsPerSum); ++r) {
-          read_elements(staged, base + offset_at(reduced, 0, r) * item, parts.kept.dtype, n);
-          if (p.as != ACL_DT_UNDEFINED && p.as != parts.kept.dtype) requantise(staged, p.as, n);
-          table().accumulate(p.op, partial, staged, n);
+  parallel_chunks(
+      context, parts.n_kept / width * strips, per_task, [&](int64_t begin, int64_t end) {
+        std::vector<double> sums(kBlock);
+        alignas(64) float partial[kBlock], staged[kBlock];
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t column = task % strips * block;
+          const auto n = static_cast<size_t>(std::min(block, width - column));
+          const int64_t first = task / strips * width + column;
+          const char *base = parts.kept.data + offset_at(kept, 0, first) * item;
+          std::fill(sums.begin(), sums.end(), identity(p.op));
+          for (int64_t row = 0; row < parts.n_reduced; row += kRowsPerSum) {
+            std::fill_n(partial, n, static_cast<float>(identity(p.op)));
+            for (int64_t r = row; r < std::min(parts.n_reduced, row + kRowsPerSum); ++r) {
+              read_elements(staged, base + offset_at(reduced, 0, r) * item, parts.kept.dtype, n);
+              if (p.as != ACL_DT_UNDEFINED && p.as != parts.kept.dtype) requantise(staged, p.as, n);
+              table().accumulate(p.op, partial, staged, n);
+            }
+            if (p.op == ReduceOp::kMaxAbs || p.op == ReduceOp::kMinAbs) {
+              for (size_t i = 0; i < n; ++i) sums[i] = combine(p.op, sums[i], partial[i]);
+            } else {
+              for (size_t i = 0; i < n; ++i) sums[i] += partial[i];
+            }
+          }
+          for (size_t i = 0; i < n; ++i) {
+            put(out, offset_at(kept, 1, first + static_cast<int64_t>(i)), p.via,
+                finish(p, sums[i]));
+          }
         }
-        for (size_t i = 0; i < n; ++i) sums[i] = combine(p.op, sums[i], partial[i]);
-      }
-      for (size_t i = 0; i < n; ++i) {
-        put(out, offset_at(kept, 1, first + static_cast<int64_t>(i)), p.via, finish(p, sums[i]));
-      }
-    }
-  });
+      });
 }
 
 /// Integer sums wrap.
-void reduce_integers(ExecContext &context, const View &out, const Parts &parts, const ReduceParams &p) {
+void reduce_integers(ExecContext &context, const View &out, const Parts &parts,
+                     const ReduceParams &p) {
   const View kept_views[] = {out, parts.kept};
   const Loop kept(kept_views, 2), reduced(&parts.reduced, 1);
   const auto item = static_cast<int64_t>(size_of(parts.kept.dtype));
@@ -213,8 +222,8 @@ void reduce_integers(ExecContext &context, const View &out, const Parts &parts, 
       auto result = static_cast<int64_t>(sum);
       if (p.via != ACL_DT_UNDEFINED && p.via != out.dtype) requantise(&result, p.via, 1);
       if (p.divisor != 1) result = p.divisor == 0 ? 0 : result / static_cast<int64_t>(p.divisor);
-      write_elements(out.data + offset_at(kept, 0, row) * static_cast<int64_t>(size_of(out.dtype)), out.dtype,
-                     &result, 1);
+      write_elements(out.data + offset_at(kept, 0, row) * static_cast<int64_t>(size_of(out.dtype)),
+                     out.dtype, &result, 1);
     }
   });
 }
