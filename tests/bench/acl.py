@@ -79,8 +79,7 @@ class Reports:
     """A Python thread that runs the callbacks of a stream."""
 
     def __init__(self, acl: Acl, on_report: Callable[[int], object]) -> None:
-        # ctypes passes a NULL argument as None.
-        self.callback = _Callback(lambda key: on_report(key or 0))
+        self.callback = _Callback(on_report)
         self._acl = acl
         self._stop = threading.Event()
         self._ready = threading.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable
 
@@ -21,6 +22,7 @@ async def measure(device: aiocann.Device, library: str, rounds: int) -> list[Row
     loop = asyncio.get_running_loop()
     acl = Acl(library, device.index)
     waiting: dict[int, asyncio.Future[None]] = {}
+    keys = itertools.count(1)
     reports = Reports(
         acl, lambda key: loop.call_soon_threadsafe(waiting.pop(key).set_result, None)
     )
@@ -32,7 +34,7 @@ async def measure(device: aiocann.Device, library: str, rounds: int) -> list[Row
             await asyncio.to_thread(acl.synchronize)
 
         def callback() -> Awaitable[None]:
-            key = len(waiting)
+            key = next(keys)
             future = waiting[key] = loop.create_future()
             acl.memset()
             acl.launch_callback(reports.callback, key)
