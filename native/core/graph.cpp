@@ -1,5 +1,5 @@
-// graph.cpp: checks a list of nodes against the op table, plans its
-// intermediates, and makes its aclnn calls.
+// graph.cpp: checks a list of nodes against the op table, plans its intermediates, and makes its
+// aclnn calls.
 #include "core/graph.hpp"
 
 #include <algorithm>
@@ -225,8 +225,7 @@ Status PlannedGraph::check_result(const NodeView &view, const GraphNode &node,
   return Status::ok();
 }
 
-/// A result that shares bytes with what it is made from would be wrong, or
-/// right by luck.
+/// A result that shares bytes with what it is made from would be wrong, or right by luck.
 Status PlannedGraph::check_overlap(const NodeView &view, GraphNode *node) const {
   if (node->row->launch == nullptr) return Status::ok();
   const GraphTensor &out = tensor(node->out);
@@ -311,9 +310,12 @@ uint64_t PlannedGraph::address(const LaunchContext &context, int32_t index) cons
 
 Status PlannedGraph::check_functions(const acl::Api &api) const {
   if (checked_.load(std::memory_order_relaxed) == &api) return Status::ok();
+  std::vector<bool> is_checked(static_cast<size_t>(op_count()));
   for (int32_t i = 0; i < n_nodes(); ++i) {
     const GraphNode &node = nodes_[static_cast<size_t>(i)];
-    if (node.is_skipped) continue;
+    const auto op = static_cast<size_t>(node.row - op_row(0));
+    if (node.is_skipped || is_checked[op]) continue;
+    is_checked[op] = true;
     const char *missing = missing_function(api, *node.row);
     if (missing == nullptr) continue;
     Status status = Status::error(AIOCANN_E_UNSUPPORTED, "%.*s is not in this CANN",
@@ -345,8 +347,7 @@ Status PlannedGraph::submit(LaunchContext &context) const {
   for (int32_t i = 0; i < n_nodes(); ++i) {
     const GraphNode &node = nodes_[static_cast<size_t>(i)];
     if (!node.is_skipped) status = submit_node(launch, context, node);
-    // After a failure too: some of the node's tasks may have been launched, and
-    // may fault.
+    // After a failure too: some of the node's tasks may have been launched, and may fault.
     context.launched(i);
     if (!status.is_ok()) {
       name_node(&status, i, describe(i));

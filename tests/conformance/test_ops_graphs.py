@@ -403,7 +403,7 @@ async def test_trap_get_rows_converts_rows_and_not_the_table(opened: Any) -> Non
 
 
 async def test_trap_rms_norm_scratch_fits_every_dtype(opened: Any) -> None:
-    """TRAP: one cache, counted in elements of another dtype, was written beyond its end.
+    """TRAP: a cache counted in elements of another dtype was written beyond its end.
 
     Values that live beside the op's scratch memory must survive it.
     """

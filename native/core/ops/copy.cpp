@@ -4,9 +4,8 @@
 namespace aiocann::core {
 namespace {
 
-/// A copy between different shapes that neither side allows by a mere
-/// reinterpretation goes through a contiguous temporary; so does one whose
-/// source and destination overlap without being the same.
+/// A copy between different shapes that neither side allows by a mere reinterpretation goes through
+/// a contiguous temporary; so does one whose source and destination overlap without being the same.
 bool cpy_needs_temp(const NodeView &node) {
   const Layout &src = *node.src[0];
   const Layout &dst = *node.src[1];
@@ -24,8 +23,7 @@ View table_of(uint64_t address, const Layout &table) {
   return view.push(table.ne[0], table.nb[0]).push(table.ne[1], table.nb[1]);
 }
 
-/// Gathers into `rows`, which has the shape of the result and the dtype of the
-/// table.
+/// Gathers into `rows`, which has the shape of the result and the dtype of the table.
 Status gather_all(Launch &launch, uint64_t rows_address, const Layout &rows) {
   const Layout &table = launch.src(0);
   const Layout &ids = launch.src(1);
@@ -89,8 +87,7 @@ void temps_get_rows(const NodeView &node, const Layout &out, Temps *temps) {
 Status launch_get_rows(Launch &launch) {
   const int32_t dtype = launch.src(0).dtype;
   if (dtype == AIOCANN_F32) return gather_all(launch, launch.out_address(), launch.out());
-  // The rows are converted, not the table: a table has thousands of rows that
-  // nobody asked for.
+  // The rows are converted, not the table: a table has thousands of rows that nobody asked for.
   const Layout rows = Layout::contiguous(launch.out(), dtype);
   Status status = gather_all(launch, launch.temp(0), rows);
   if (!status.is_ok()) return status;

@@ -17,8 +17,7 @@ Operands broadcast(Launch &launch) {
           launch.tensor(split.of_big(launch.out_address(), launch.out()))};
 }
 
-/// Rounding once needs float32 in between when a narrow dtype is both
-/// multiplied and added to.
+/// Rounding once needs float32 in between when a narrow dtype is both multiplied and added to.
 bool scales_in_f32(const NodeView &node) {
   return node.params[1].f != 0 && node.src[0]->dtype != AIOCANN_F32;
 }

@@ -1,5 +1,4 @@
-// kernels.hpp: the launch functions that the op table names, and the device
-// memory that they need.
+// kernels.hpp: the launch functions that the op table names, and the device memory that they need.
 #pragma once
 #include "core/ops/launch.hpp"
 

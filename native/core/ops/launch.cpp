@@ -6,9 +6,8 @@
 namespace aiocann::core {
 namespace {
 
-// Device data of an aclTensor must start at a multiple of this; views that do
-// not are described by an offset from the multiple below (allocations start at
-// larger multiples, so that stays inside).
+// Device data of an aclTensor must start at a multiple of this; views that do not are described by
+// an offset from the multiple below (allocations start at larger multiples, so that stays inside).
 constexpr uint64_t kDataAlignment = 32;
 
 struct Symbol {
@@ -124,8 +123,7 @@ Status Launch::missing(const char *name) const {
 }
 
 Status Launch::refused(const char *name, const char *phase, aclnnStatus code) const {
-  // Read at once: the driver keeps its text per thread, and the next call may
-  // replace it.
+  // Read at once: the driver keeps its text per thread, and the next call may replace it.
   const char *text = api_.aclGetRecentErrMsg != nullptr ? api_.aclGetRecentErrMsg() : nullptr;
   return Status::driver(code, (std::string(name) + phase).c_str(), text);
 }

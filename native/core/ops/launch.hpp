@@ -1,6 +1,5 @@
-// launch.hpp: making the aclnn calls of one node. Descriptors are owned here
-// and destroyed when the node is done, on every path; a descriptor that could
-// not be made fails the call that it was for.
+// launch.hpp: making the aclnn calls of one node. Descriptors are owned here and destroyed when the
+// node is done, on every path; a descriptor that could not be made fails the call that it was for.
 //
 // Thread: the lane's, all of it.
 #pragma once
@@ -43,8 +42,7 @@ class Launch {
   double number(int i) const { return node().params[i].f; }
   int64_t integer(int i) const { return node().params[i].i; }
 
-  /// Descriptors: nullptr when one could not be made, and then the next call()
-  /// fails.
+  /// Descriptors: nullptr when one could not be made, and then the next call() fails.
   aclTensor *tensor(const View &view);
   aclTensor *tensor(uint64_t address, const Layout &layout) {
     return tensor(View(address, layout));
@@ -54,8 +52,8 @@ class Launch {
   aclScalar *scalar(double value);  ///< float32
   aclIntArray *ints(std::initializer_list<int64_t> values);
 
-  /// Both phases of an aclnn function: use with ACLNN(aclnnAdd), then the
-  /// arguments before the workspace size.
+  /// Both phases of an aclnn function: use with ACLNN(aclnnAdd), then the arguments before the
+  /// workspace size.
   template <typename Phase1, typename Phase2, typename... Args>
   Status call(const char *name, Phase1 acl::Api::*phase1, Phase2 acl::Api::*phase2, Args... args) {
     if (!failed_.is_ok()) return failed_;
@@ -89,8 +87,8 @@ class Launch {
 
 #define ACLNN(op) #op, &::aiocann::acl::Api::op##GetWorkspaceSize, &::aiocann::acl::Api::op
 
-/// The first aclnn function of the row that this driver does not have; nullptr
-/// when it has them all.
+/// The first aclnn function of the row that this driver does not have; nullptr when it has them
+/// all.
 const char *missing_function(const acl::Api &api, const OpRow &row);
 
 }  // namespace aiocann::core

@@ -1,5 +1,5 @@
-// layout.hpp: shapes, strides and dtypes as the ops see them (ggml order: axis
-// 0 is the contiguous one).
+// layout.hpp: shapes, strides and dtypes as the ops see them (ggml order: axis 0 is the contiguous
+// one).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,8 +11,7 @@ namespace aiocann::core {
 constexpr int kAxes = 4;
 constexpr int kMaxViewAxes = 8;  ///< an aclTensor takes up to eight
 
-/// Bytes of one element; 0 for dtypes that have no whole bytes (quantized
-/// blocks).
+/// Bytes of one element; 0 for dtypes that have no whole bytes (quantized blocks).
 int64_t dtype_size(int32_t dtype);
 /// "f32", "i64", ...
 const char *dtype_name(int32_t dtype);
@@ -37,8 +36,8 @@ struct Layout {
   bool is_contiguous() const;
   bool same_shape(const Layout &other) const;
   bool same_strides(const Layout &other) const;
-  /// Bytes from the first byte of the first element to the end of the last; 0
-  /// when empty, UINT64_MAX when beyond any memory.
+  /// Bytes from the first byte of the first element to the end of the last; 0 when empty,
+  /// UINT64_MAX when beyond any memory.
   uint64_t extent() const;
   /// "f32 (4, 7, 384)": NumPy order, as many axes as the user sees.
   std::string describe() const;
@@ -64,10 +63,9 @@ std::string shape_text(const Layout &layout);
 /// Does `small` repeat a whole number of times into `big` along every axis?
 bool repeats_into(const Layout &small, const Layout &big);
 
-/// Views of an element-wise operation of `big` (and its like-shaped result)
-/// with `small`, which repeats into it: where an axis repeats more than once
-/// but has more than one element it is split in two, so that aclnn's own
-/// broadcasting of one-element axes does the rest.
+/// Views of an element-wise operation of `big` (and its like-shaped result) with `small`, which
+/// repeats into it: where an axis repeats more than once but has more than one element it is split
+/// in two, so that aclnn's own broadcasting of one-element axes does the rest.
 struct Broadcast {
   Broadcast(const Layout &big, const Layout &small);
   View of_big(uint64_t address,

@@ -1,5 +1,4 @@
-// matmul.cpp: mul_mat. out (..., m, n) = x (..., m, k) times w (..., n, k)
-// transposed.
+// matmul.cpp: mul_mat. out (..., m, n) = x (..., m, k) times w (..., n, k) transposed.
 #include <utility>
 
 #include "core/ops/kernels.hpp"
@@ -24,8 +23,7 @@ View matrix(uint64_t address, const Layout &layout, int64_t rows) {
   return view.push(layout.ne[0], layout.nb[0]).push(rows, layout.nb[1]);
 }
 
-/// Adds a batch axis to the three views. Of x, `repeats` neighbours in a row
-/// share one matrix of w.
+/// Adds a batch axis to the three views. Of x, `repeats` neighbours in a row share one matrix of w.
 void push_batch(Product *p, int i, const Layout &w, const Layout &x, const Layout &out) {
   const int64_t repeats = w.ne[i] == 0 ? 1 : x.ne[i] / w.ne[i];
   if (w.ne[i] > 1 && repeats > 1) {
@@ -51,8 +49,8 @@ Status widen(Launch &launch, int temp, Layout *layout, uint64_t *address) {
 
 }  // namespace
 
-// The result is float32, and aclnn gives a product the wider dtype of its two sides: x is widened, which is exact.
-// So is w where it is bf16, which aclnn does not combine with float32.
+// The result is float32, and aclnn gives a product the wider dtype of its two sides: x is widened,
+// which is exact. So is w where it is bf16, which aclnn does not combine with float32.
 void temps_mul_mat(const NodeView &node, const Layout &, Temps *temps) {
   const Layout &w = *node.src[0];
   const Layout &x = *node.src[1];

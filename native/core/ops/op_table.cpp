@@ -516,8 +516,7 @@ Status infer(const NodeView &node, const char *soc_name, Layout *out, int64_t *v
   *view_offset = 0;
   Status status = row.shape_rule(node, out, view_offset);
   if (!status.is_ok()) return status;
-  // Views and cpy say how their result lies; everything else makes a new,
-  // contiguous tensor.
+  // Views and cpy say how their result lies; everything else makes a new, contiguous tensor.
   if (row.launch != nullptr && row.out_dtype != OutDtype::kDst)
     *out = Layout::contiguous(*out, out->dtype);
   if (!is_whole(*out)) return node.usage("the result would be larger than any memory");

@@ -1,8 +1,7 @@
 // op_table.hpp: the one table of ops. A row says all there is to say of an op:
-// its sources and parameters, which dtypes it takes, the shape of its result,
-// the aclnn functions behind it, and where a SoC differs. It drives
-// aiocann_op_infer (which answers supports_op), the dispatch, the check of
-// aiocann.ops and docs/ops.md.
+// its sources and parameters, which dtypes it takes, the shape of its result, the aclnn functions
+// behind it, and where a SoC differs. It drives aiocann_op_infer (which answers supports_op), the
+// dispatch, the check of aiocann.ops and docs/ops.md.
 #pragma once
 #include <cstdint>
 
@@ -47,14 +46,13 @@ struct NodeView {
   Status unsupported(const char *format, ...) const __attribute__((format(printf, 2, 3)));
 };
 
-/// Fills shape and n_dims of `out` (whose dtype is set; strides too where the
-/// op is a view, and then `offset`, in bytes from its source's first element)
-/// or says why not.
+/// Fills shape and n_dims of `out` (whose dtype is set; strides too where the op is a view, and
+/// then `offset`, in bytes from its source's first element) or says why not.
 using ShapeRule = Status (*)(const NodeView &node, Layout *out, int64_t *offset);
 
-/// Device memory that an op needs while it runs, besides the workspace of its
-/// aclnn calls. It is planned with the intermediates of the graph, so that
-/// nothing else lives in it until the node's last call has been enqueued.
+/// Device memory that an op needs while it runs, besides the workspace of its aclnn calls. It is
+/// planned with the intermediates of the graph, so that nothing else lives in it until the node's
+/// last call has been enqueued.
 struct Temps {
   static constexpr int kMax = 4;
   int n = 0;
@@ -88,8 +86,8 @@ int32_t count_params(const OpRow &row);  ///< how many parameters it takes
 /// "table: f32 f16 bf16; ids: i32 i64"
 std::string dtypes_text(const OpRow &row);
 
-/// The dtype, SoC and shape rules of a row. `view_offset` gets the bytes from
-/// the first source's start where the row is a view, else 0.
+/// The dtype, SoC and shape rules of a row. `view_offset` gets the bytes from the first source's
+/// start where the row is a view, else 0.
 Status infer(const NodeView &node, const char *soc_name, Layout *out, int64_t *view_offset);
 
 }  // namespace aiocann::core

@@ -6,8 +6,7 @@
 namespace aiocann::core {
 namespace {
 
-/// Free ranges of a block that grows at its end, sorted by offset, never
-/// touching one another.
+/// Free ranges of a block that grows at its end, sorted by offset, never touching one another.
 class FreeList {
  public:
   uint64_t take(uint64_t bytes) {

@@ -1,5 +1,4 @@
-// plan.hpp: places the intermediates of a graph in one block of scratch memory,
-// by lifetime.
+// plan.hpp: places the intermediates of a graph in one block of scratch memory, by lifetime.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -16,8 +15,8 @@ struct Placement {
   uint64_t offset = 0;  ///< the answer
 };
 
-/// Gives every item an offset so that no two that live at once overlap; returns
-/// the bytes needed in all.
+/// Gives every item an offset so that no two that live at once overlap; returns the bytes needed in
+/// all.
 uint64_t place(std::vector<Placement> *items, int32_t n_nodes);
 
 }  // namespace aiocann::core

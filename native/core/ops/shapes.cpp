@@ -10,8 +10,8 @@ void take_shape(const Layout &from, Layout *out) {
   std::copy(from.ne, from.ne + kAxes, out->ne);
 }
 
-/// How many leading parameters describe axes: those before the first -1, with
-/// nothing but -1 after it; -1 when they make no sense.
+/// How many leading parameters describe axes: those before the first -1, with nothing but -1 after
+/// it; -1 when they make no sense.
 int32_t count_axes(const aiocann_param *params) {
   int32_t n = 0;
   while (n < kAxes && params[n].i >= 0) ++n;

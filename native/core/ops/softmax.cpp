@@ -11,8 +11,8 @@ constexpr int64_t kLastAxis = kAxes - 1;
 /// Nothing but the softmax itself.
 bool is_plain(const NodeView &node) { return !node.has(1) && node.params[0].f == 1; }
 
-/// ALiBi: heads up to the largest power of two get powers of one base, the
-/// others odd powers of its root.
+/// ALiBi: heads up to the largest power of two get powers of one base, the others odd powers of its
+/// root.
 double slope(double max_bias, int64_t n_heads, int64_t head) {
   int64_t low = 1;
   while (low * 2 <= n_heads) low *= 2;
@@ -23,8 +23,8 @@ double slope(double max_bias, int64_t n_heads, int64_t head) {
                    static_cast<double>(2 * (head - low) + 1));
 }
 
-/// The mask of `layout`'s shape that belongs to rows 0 .. n-1 (it may have more
-/// rows than there are).
+/// The mask of `layout`'s shape that belongs to rows 0 .. n-1 (it may have more rows than there
+/// are).
 Layout first_rows(const Layout &mask, int64_t n) {
   Layout cut = mask;
   if (cut.ne[1] > n) cut.ne[1] = n;
@@ -42,9 +42,8 @@ Status add_mask(Launch &launch, uint64_t x_address, const Layout &x, uint64_t sc
                      launch.tensor(split.of_big(scores, packed)));
 }
 
-/// scores = scale * x + slope(head) * mask. One addition for each head: the
-/// slopes are exact, go with the call and need no memory that could be reused
-/// before the device has read it.
+/// scores = scale * x + slope(head) * mask. One addition for each head: the slopes are exact, go
+/// with the call and need no memory that could be reused before the device has read it.
 Status add_biased_mask(Launch &launch, aclTensor *x, uint64_t scores, double scale,
                        double max_bias) {
   const Layout all = Layout::contiguous(launch.out(), AIOCANN_F32);
