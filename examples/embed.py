@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -59,7 +60,10 @@ async def embed_file(
     ValueError
         A line is not UTF-8. Found before anything is computed.
     """
-    n_lines = await in_thread(count_lines, source)
+    try:
+        n_lines = await in_thread(count_lines, source)
+    except ValueError as error:
+        raise ValueError(f"{options.file}: {error}") from None
     source.seek(0)
     progress.set_total(n_lines)
     model = find_model(options.model)
@@ -105,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
             )
         partial_out.replace(options.out)
     except (ValueError, OSError, aiocann.AiocannError) as error:
-        print(f"{options.file}: {error}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return 1
     finally:
         partial_out.unlink(missing_ok=True)
@@ -135,6 +139,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.devices < 1:
         parser.error("--devices: at least one")
+    if find_spec(options.loop) is None:
+        parser.error(f"--loop: {options.loop} is not installed")
     if options.out.exists() and not options.out.is_file():
         parser.error(f"--out: {options.out} is not a regular file")
     return options

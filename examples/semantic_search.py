@@ -46,13 +46,24 @@ class Report:
 def passages(files: list[Path]) -> list[str]:
     """Return the texts between blank lines, each once. Slow: it may read files."""
     if files:
-        texts = [file.read_text("utf-8") for file in files]
+        texts = [read(file) for file in files]
     else:
         from pydoc_data.topics import topics
 
         texts = list(topics.values())
     parts = (part.strip() for text in texts for part in re.split(r"\n\s*\n", text))
-    return list(dict.fromkeys(part for part in parts if part))
+    found = list(dict.fromkeys(part for part in parts if part))
+    if not found:
+        raise ValueError("there is no text to search")
+    return found
+
+
+def read(file: Path) -> str:
+    """Return the text of a file; an error names it."""
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8: {error.reason}") from None
 
 
 def nearest(rows: Rows, asked: Rows, n: int = 3) -> list[tuple[float, int]]:
@@ -150,6 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--model", type=Path, help="folder of another BERT's files")
     options = parser.parse_args(arguments)
+    if options.devices < 1:
+        parser.error("--devices: at least one")
     try:
         report, seen = run(options)
     except (ValueError, OSError, aiocann.AiocannError) as error:

@@ -78,10 +78,10 @@ def run_example(name: str, *arguments: object, timeout: float = 120) -> str:
     return done.stdout
 
 
-def fail_embed(*arguments: object) -> str:
-    """Run examples/embed.py, which must fail, and return what it complained about."""
+def fail_example(name: str, *arguments: object) -> str:
+    """Run an example, which must fail, and return what it complained about."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "embed.py", *map(str, arguments)],
+        [sys.executable, EXAMPLES / name, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -246,18 +246,33 @@ class TestEmbed:
     ) -> None:
         source, out = tmp_path / "bad.txt", tmp_path / "rows.npy"
         source.write_bytes(b"fine\nbr\xfcken\n")
-        error = fail_embed("--model", tiny_model, "--out", out, source)
+        error = fail_example("embed.py", "--model", tiny_model, "--out", out, source)
         assert "bad.txt" in error
         assert "line 2 is not UTF-8" in error
         assert list(tmp_path.iterdir()) == [source]
 
     def test_a_missing_file_or_model_is_said(self, tmp_path: Path) -> None:
         out = tmp_path / "rows.npy"
-        assert "none.txt" in fail_embed("--out", out, tmp_path / "none.txt")
+        assert "none.txt" in fail_example(
+            "embed.py", "--out", out, tmp_path / "none.txt"
+        )
         source = tmp_path / "a.txt"
         source.write_text("a")
-        assert "config.json" in fail_embed("--model", tmp_path, "--out", out, source)
-        assert "at least one" in fail_embed("--devices", 0, "--out", out, source)
+        assert "config.json" in fail_example(
+            "embed.py", "--model", tmp_path, "--out", out, source
+        )
+        assert "at least one" in fail_example(
+            "embed.py", "--devices", 0, "--out", out, source
+        )
+        assert "regular file" in fail_example("embed.py", "--out", tmp_path, source)
+        assert "none.txt" not in fail_example(
+            "embed.py",
+            "--model",
+            tiny_model,
+            "--out",
+            tmp_path / "no" / "a.npy",
+            source,
+        )
         assert list(tmp_path.iterdir()) == [source]
 
     @pytest.mark.skipif(
@@ -307,3 +322,16 @@ class TestSemanticSearch:
         scores = [line for line in printed.splitlines() if line[:2] in ("0.", "1.")]
         assert len(scores) == 3
         assert scores[0].startswith("1.000  passage 17")
+
+    def test_what_cannot_be_searched_is_said(
+        self, tiny_model: Path, tmp_path: Path
+    ) -> None:
+        model = ("--model", tiny_model)
+        name = "semantic_search.py"
+        assert "none.txt" in fail_example(name, *model, tmp_path / "none.txt")
+        bad = tmp_path / "bad.txt"
+        bad.write_bytes(b"a\n\xff\n")
+        assert "bad.txt is not UTF-8" in fail_example(name, *model, bad)
+        bad.write_bytes(b" \n\n")
+        assert "no text to search" in fail_example(name, *model, bad)
+        assert "at least one" in fail_example(name, "--devices", 0)
