@@ -27,7 +27,7 @@ Status Lane::open_device() {
       check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId") &&
       check(api.aclrtSubscribeReport(device_->reactor->thread_id(), raw), "aclrtSubscribeReport");
   if (!well) {
-    device_->reactor->ask_to_stop();
+    Reactor::stop_callback(device_->reactor.get());
     device_->reactor->join();
     if (raw != nullptr) api.aclrtDestroyStream(raw);
     api.aclrtResetDevice(device_->index);
@@ -61,9 +61,11 @@ void Lane::close_device() {
     leak = leak_;
   }
   // First the reactor: when it has ended, nobody but us touches what is left.
-  device_->reactor->ask_to_stop();
-  api.aclrtLaunchCallback(Reactor::wake_callback, nullptr, ACL_CALLBACK_NO_BLOCK, internal_->raw);
-  device_->reactor->join();
+  Reactor *reactor = device_->reactor.get();
+  if (api.aclrtLaunchCallback(Reactor::stop_callback, reactor, ACL_CALLBACK_NO_BLOCK, internal_->raw) != 0) {
+    Reactor::stop_callback(reactor);  // it looks when its report times out
+  }
+  reactor->join();
   unroute_faults(device_);
 
   const Status why = Status::error(

@@ -17,15 +17,17 @@ class Reactor {
   void start();
   /// The internal stream is subscribed: from now on reports can be awaited. Thread: lane.
   void go();
-  /// Thread: lane. The caller also launches wake_callback, so that the thread looks.
-  void ask_to_stop() { stopping_.store(true, std::memory_order_release); }
   void join() { thread_.join(); }
   bool started() const { return thread_.joinable(); }
   uint64_t thread_id() const { return static_cast<uint64_t>(id_); }
 
   /// Callbacks for aclrtLaunchCallback. The first one's argument is the op, and owns a reference of it.
   static void marker_callback(void *op);
-  static void wake_callback(void *) {}
+  /// The other's is the reactor, which ends after it. So it is not left behind unprocessed, when its stream is
+  /// unsubscribed, by a thread that had ended for the sake of another callback.
+  static void stop_callback(void *reactor) {
+    static_cast<Reactor *>(reactor)->stopping_.store(true, std::memory_order_release);
+  }
 
  private:
   void run();
