@@ -195,6 +195,9 @@ class Graph:
                 packed = rule.op.pack((cube_math_type,))
             nodes.append(NODE_HEAD.pack(rule.op.index, n_src, *srcs, index(tensor)))
             nodes.append(packed)
+        # index() refers to itself: without this, the tensors would live, and keep their
+        # memory, until the collector comes by.
+        indices.clear()
         return b"".join(tensors), b"".join(nodes), len(tensors)
 
 

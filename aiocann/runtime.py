@@ -31,6 +31,7 @@ from aiocann.errors import (
     ClosedResourceError,
     NativeError,
     SimulatorWarning,
+    clone,
     error_for,
     usage,
 )
@@ -365,9 +366,9 @@ async def _finish_closing(
         if device.main_stream is not None:
             device.main_stream.settle_all()
             device.main_stream.raise_unretrieved()
-    failure = closing.take_unretrieved()
+    failure = closing.exception()
     if failure is not None:
-        raise failure
+        raise clone(failure)
 
 
 def _check_devices(

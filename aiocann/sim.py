@@ -30,8 +30,9 @@ __all__ = [
 
 _CONTEXT_RELEASE_ERROR = 507007
 
-# What `devices` was before open_runtime(devices=n) enlarged the machine; see below.
-_devices_before: str | None = None
+# What configure(devices=) said, and whether open_runtime(devices=n) put it aside.
+_devices: str | None = None
+_is_enlarged = False
 
 
 def configure(**settings: object) -> None:
@@ -59,11 +60,12 @@ def configure(**settings: object) -> None:
     BusyResourceError
         A device is open.
     """
-    global _devices_before
+    global _devices, _is_enlarged
     for key, value in settings.items():
-        _configure(key, None if value is None else str(value))
+        text = None if value is None else str(value)
+        _configure(key, text)
         if key == "devices":
-            _devices_before = None
+            _devices, _is_enlarged = text, False
 
 
 def _configure(key: str, value: str | None) -> None:
@@ -99,17 +101,17 @@ def ensure_devices(count: int | None) -> None:
 
     What it enlarges lasts until the next opening.
     """
-    global _devices_before
-    if _devices_before is not None:
-        before, _devices_before = _devices_before, None
-        _configure("devices", before)
+    global _is_enlarged
+    if _is_enlarged:
+        _configure("devices", _devices)
+        _is_enlarged = False
     if count is None:
         return
     current = setting("devices")
     if current.isdigit() and int(current) >= count:
         return
     _configure("devices", str(count))
-    _devices_before = current
+    _is_enlarged = True
 
 
 def fail_call(function: str, code: int, nth: int = 1) -> None:

@@ -24,6 +24,7 @@ from aiocann.errors import (
     AiocannError,
     ClosedResourceError,
     NativeError,
+    clone,
     error_for,
     usage,
 )
@@ -383,11 +384,11 @@ class Stream:
                 )
             )
         self.settle_all()
-        failure = op.take_unretrieved()
         self.raise_unretrieved()
+        failure = op.exception()
         # What follows from a failure that somebody was told of is no news.
         if failure is not None and not has_known_cause(failure):
-            raise failure
+            raise clone(failure)
 
     def settle_all(self) -> None:
         """Look at every op of this stream, whoever's loop will be told of it."""

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiocann
 import pytest
+
+import aiocann
 from aiocann import testing
 from aiocann.lowlevel import sim_library
 

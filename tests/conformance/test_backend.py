@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import aiocann
 import anyio
 import numpy as np
 import pytest
+
+import aiocann
 from aiocann import F16, F32, I32, Graph, UnsupportedError, UsageError, ops
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,11 @@ import random
 import weakref
 from typing import Any
 
-import aiocann
 import anyio
 import numpy as np
 import pytest
+
+import aiocann
 from aiocann import testing
 from helpers.waiting import until
 
@@ -121,11 +122,8 @@ async def test_thousand_copies_a_third_of_them_cancelled(opened: Any) -> None:
         assert not wrong, f"seed {seed}"
         assert len(finished) >= 666
         testing.assert_settled(rt)
-        await until(lambda: testing.counts(rt).native == before.native)
-        after = testing.counts(rt)
-        assert after.python == before.python
+        await until(lambda: testing.counts(rt) == before)
         assert rt.statistics().lost_callbacks == 0
-        assert aiocann.sim.last_misuse() == ""
 
 
 async def test_cancelled_allocations_leak_nothing(opened: Any) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import aiocann
 import anyio
 import numpy as np
 import pytest
+
+import aiocann
 from aiocann import ClosedResourceError, UsageError, WouldBlock
 
 pytestmark = pytest.mark.anyio

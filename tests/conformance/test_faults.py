@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import aiocann
 import numpy as np
 import pytest
+
+import aiocann
 from aiocann import F32, DeviceFaultError, DeviceMemoryError, Graph, ops
 
 pytestmark = pytest.mark.anyio
@@ -140,7 +141,7 @@ async def test_unawaited_failure_is_raised_by_leaving_the_stream(opened: Any) ->
     async with opened() as rt:
         (device,) = rt.devices
         buffer = await device.allocate(64)
-        with pytest.raises(DeviceFaultError, match="memset"):
+        with pytest.raises(DeviceFaultError, match="memset"):  # noqa: PT012 - leaving raises
             async with device.stream() as stream:
                 aiocann.sim.fail_copy("memset")
                 stream.memset(buffer, 2)
@@ -152,7 +153,7 @@ async def test_unnotified_failure_is_raised_by_leaving_the_stream(
     async with opened() as rt:
         (device,) = rt.devices
         buffer = await device.allocate(64)
-        with pytest.raises(DeviceFaultError):
+        with pytest.raises(DeviceFaultError):  # noqa: PT012 - leaving raises
             async with device.stream() as stream:
                 aiocann.sim.fail_copy("memset")
                 stream.memset(buffer, 2, notify=False)
@@ -165,7 +166,7 @@ async def test_failure_of_the_body_wins(
     async with opened() as rt:
         (device,) = rt.devices
         buffer = await device.allocate(64)
-        with pytest.raises(KeyError, match="body"):
+        with pytest.raises(KeyError, match="body"):  # noqa: PT012 - leaving raises
             async with device.stream() as stream:
                 aiocann.sim.fail_copy("memset")
                 stream.memset(buffer, 2)
@@ -176,7 +177,7 @@ async def test_failure_of_the_body_wins(
 async def test_unawaited_failure_of_a_backend_is_raised_by_leaving(
     opened: Any,
 ) -> None:
-    with pytest.raises(DeviceFaultError, match="set_tensor"):
+    with pytest.raises(DeviceFaultError, match="set_tensor"):  # noqa: PT012 - leaving raises
         async with opened(clean=False) as rt:
             backend = rt.devices[0].backend()
             tensor = await backend.empty(10, F32)

@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from typing import Any
 
-import aiocann
 import anyio
 import numpy as np
 import pytest
+
+import aiocann
 from aiocann import F32, DeviceGroup, Graph, Pipeline, Stage, UsageError, ops
 from helpers.waiting import until
 
@@ -63,7 +64,7 @@ async def test_map_is_bounded(opened: Any) -> None:
             running[device.index] -= 1
             return n
 
-        async with DeviceGroup(rt.devices, max_in_flight=3) as group:
+        async with DeviceGroup(rt.devices, max_in_flight=3) as group:  # noqa: SIM117 - two things
             async with contextlib.aclosing(group.map(work, items())) as results:
                 async for first in results:
                     assert first == 0
@@ -146,7 +147,7 @@ async def test_failure_cancels_drains_and_names_the_device(opened: Any) -> None:
             finally:
                 cancelled.append(device.index)
 
-        with pytest.raises(ExceptionGroup) as caught:
+        with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - leaving raises
             async with DeviceGroup(rt.devices) as group:
                 group.start_soon(waits, device=rt.devices[0])
                 group.start_soon(fails, device=rt.devices[1])
@@ -167,10 +168,10 @@ async def test_failure_inside_map(opened: Any) -> None:
             return await square(device, n)
 
         results = []
-        with pytest.raises(ExceptionGroup, match=r"device \d: ValueError: thirteen"):
+        with pytest.raises(ExceptionGroup, match=r"device \d: ValueError: thirteen"):  # noqa: PT012 - leaving raises
             async with DeviceGroup(rt.devices) as group:
                 async for r in group.map(work, range(40)):
-                    results.append(r)
+                    results.append(r)  # noqa: PERF401 - kept up to the failure
         assert results == [n * n for n in range(len(results))]
         assert len(results) <= 13
 
@@ -183,7 +184,7 @@ async def test_failures_of_two_devices(opened: Any) -> None:
             await ready.wait()
             raise RuntimeError(text)
 
-        with pytest.raises(ExceptionGroup) as caught:
+        with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - leaving raises
             async with DeviceGroup(rt.devices) as group:
                 group.start_soon(fails, "first", device=rt.devices[0])
                 group.start_soon(fails, "second", device=rt.devices[1])

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import numpy as np
 import pytest
+
 from aiocann import testing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]

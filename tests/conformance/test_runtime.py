@@ -6,10 +6,11 @@ import dataclasses
 import gc
 from typing import Any
 
-import aiocann
 import anyio
 import numpy as np
 import pytest
+
+import aiocann
 from aiocann import BusyResourceError, ClosedResourceError, UsageError
 from helpers.waiting import until
 

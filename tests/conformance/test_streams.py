@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import aiocann
 import anyio
 import numpy as np
 import pytest
+
+import aiocann
 from aiocann import ClosedResourceError, Event, UsageError
 from helpers.waiting import until
 

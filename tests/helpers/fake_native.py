@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from aiocann import completion, reactor
 from aiocann.ledger import in_flight
 from aiocann.native import NULL, ffi

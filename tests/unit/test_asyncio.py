@@ -8,8 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
+
 from aiocann.completion import settled
 from helpers.fake_native import FakeNative
+from helpers.waiting import until
 
 
 async def soon(fake: FakeNative, *ops: Any) -> None:
@@ -56,8 +58,7 @@ async def test_wait_for_times_out_and_leaves_the_op(fake: FakeNative) -> None:
 async def test_gather_cancelled_abandons_each(fake: FakeNative) -> None:
     ops = [fake.enqueue() for _ in range(3)]
     gathering = asyncio.ensure_future(asyncio.gather(*ops))
-    while not all(op._waiters for op in ops):
-        await asyncio.sleep(0)
+    await until(lambda: all(op._waiters for op in ops))
     gathering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gathering
@@ -75,8 +76,7 @@ async def test_cancellation_wins_over_a_completion_of_the_same_turn(
         await op
 
     task = asyncio.create_task(waits())
-    while not op._waiters:
-        await asyncio.sleep(0)
+    await until(lambda: op._waiters)
     fake.settle(op)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -126,8 +126,7 @@ async def test_settled_holds_back_asyncio_cancellation(fake: FakeNative) -> None
             raise
 
     task = asyncio.create_task(drains())
-    while not op._waiters:
-        await asyncio.sleep(0)
+    await until(lambda: op._waiters)
     for _ in range(3):
         task.cancel()
         for _ in range(5):

@@ -10,19 +10,14 @@ from typing import Any
 
 import anyio
 import pytest
+
 from aiocann import ClosedResourceError, DeviceFaultError, reactor
 from aiocann.completion import Operation
 from aiocann.ledger import in_flight
 from helpers.fake_native import FakeNative
+from helpers.waiting import until
 
 pytestmark = pytest.mark.anyio
-
-
-async def until(condition: Any) -> None:
-    """Give other tasks turns until `condition()` holds."""
-    with anyio.fail_after(10):
-        while not condition():
-            await anyio.lowlevel.checkpoint()
 
 
 async def parked(op: Operation[Any]) -> None:

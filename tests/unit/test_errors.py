@@ -6,9 +6,10 @@ import pickle
 import runpy
 from pathlib import Path
 
-import aiocann
 import anyio
 import pytest
+
+import aiocann
 from aiocann import errors
 from aiocann._codes import CODE_NAMES
 from aiocann.errors import NativeError, class_for, clone, error_for

@@ -1,0 +1,345 @@
+"""Choosing a driver, forks, exits: each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aiocann
+from aiocann.lowlevel import sim_library
+from helpers.programs import printed, run
+
+OPEN = """
+import sys, anyio, aiocann
+async def main():
+    try:
+        async with aiocann.open_runtime(*sys.argv[1:]) as rt:
+            print(rt.driver, len(rt.devices), rt.library)
+    except aiocann.AiocannError as exc:
+        print(type(exc).__name__, exc)
+anyio.run(main)
+"""
+
+
+def test_cann_that_is_not_there_says_what_was_looked_for(tmp_path: Path) -> None:
+    for arguments, environment in (
+        (["cann"], {}),
+        ([], {"AIOCANN_DRIVER": "cann"}),
+    ):
+        out = printed(
+            OPEN, *arguments, HOME=str(tmp_path), LD_LIBRARY_PATH="", **environment
+        )
+        assert out.startswith("LibraryError")
+        assert "libacl_rt.so" in out
+        assert "libascendcl.so" in out
+        assert "/usr/local/Ascend" in out
+        assert "set_env.sh" in out
+        assert "AIOCANN_CANN_PATH" in out
+
+
+def test_cann_path_that_is_wrong_is_final(tmp_path: Path) -> None:
+    out = printed(OPEN, "cann", AIOCANN_CANN_PATH=str(tmp_path / "nowhere"))
+    assert out.startswith("LibraryError")
+    assert str(tmp_path / "nowhere") in out
+    wrong = tmp_path / "libascendcl.so"
+    wrong.write_bytes(b"no library")
+    out = printed(OPEN, "cann", AIOCANN_CANN_PATH=str(wrong))
+    assert out.startswith("LibraryError")
+    assert str(wrong) in out
+
+
+@pytest.mark.parametrize("arguments", [["cann"], [], ["auto"]])
+def test_cann_path_at_the_simulator(arguments: list[str]) -> None:
+    out = printed(
+        OPEN, *arguments, AIOCANN_CANN_PATH=sim_library(), AIOCANN_SIM_DEVICES="3"
+    )
+    assert out.split() == ["cann", "3", sim_library()]
+
+
+def test_auto_without_cann_warns_once(tmp_path: Path) -> None:
+    source = """
+    import warnings, anyio, aiocann
+    async def main():
+        for _ in range(2):
+            async with aiocann.open_runtime() as rt:
+                print(rt.driver)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        anyio.run(main)
+    for one in caught:
+        print(one.category.__name__, one.filename)
+    """
+    out = printed(source, HOME=str(tmp_path)).split()
+    assert out == ["sim", "sim", "SimulatorWarning", "<string>"]
+    out = printed(source, HOME=str(tmp_path), AIOCANN_DRIVER="sim").split()
+    assert out == ["sim", "sim"]
+
+
+@pytest.mark.parametrize("value", ["banana", "0", "-3", "65", "2.5", "1 2"])
+def test_bad_number_of_simulated_devices(value: str) -> None:
+    out = printed(OPEN, "sim", AIOCANN_SIM_DEVICES=value)
+    assert out.startswith("UsageError")
+    assert "AIOCANN_SIM_DEVICES" in out
+    assert repr(value) in out or f'"{value}"' in out or value in out
+    assert "64" in out, "says what is accepted"
+
+
+def test_good_number_of_simulated_devices() -> None:
+    assert printed(OPEN, "sim", AIOCANN_SIM_DEVICES="7").split()[:2] == ["sim", "7"]
+
+
+def test_bad_simulator_settings() -> None:
+    for name, value in (("SOC", "Ascend9999"), ("MEMORY", "lots"), ("PEERS", "0:1")):
+        out = printed(OPEN, "sim", **{f"AIOCANN_SIM_{name}": value})
+        assert out.startswith("UsageError")
+        assert f"AIOCANN_SIM_{name}" in out
+    with pytest.raises(aiocann.UsageError, match="devices"):
+        aiocann.sim.configure(devices="many")
+    with pytest.raises(aiocann.UsageError, match="nonsense"):
+        aiocann.sim.configure(nonsense=3)
+    with pytest.raises(aiocann.UsageError, match="has no setting"):
+        aiocann.sim.setting("nonsense")
+
+
+def test_simulator_is_configured_while_closed_only() -> None:
+    source = """
+    import anyio, aiocann
+    async def main():
+        aiocann.sim.configure(devices=2, soc="Ascend310P3", memory="1G")
+        async with aiocann.open_runtime("sim") as rt:
+            print(len(rt.devices), rt.devices[0].soc_name)
+            print((await rt.devices[0].memory_info()).total)
+            try:
+                aiocann.sim.configure(devices=3)
+            except aiocann.BusyResourceError:
+                print("busy")
+        async with aiocann.open_runtime("sim", 5) as rt:
+            print(len(rt.devices))
+        async with aiocann.open_runtime("sim") as rt:
+            print(len(rt.devices))
+        aiocann.sim.configure(devices=None)
+        print(aiocann.sim.setting("devices"))
+    anyio.run(main)
+    """
+    out = printed(source).split()
+    assert out == ["2", "Ascend310P3", str(1 << 30), "busy", "5", "2", "1"]
+
+
+def test_fork_after_opening() -> None:
+    source = """
+    import os, sys, anyio, aiocann
+    async def main():
+        async with aiocann.open_runtime("sim") as rt:
+            device, = rt.devices
+            buffer = await device.allocate(64)
+            async with device.stream() as stream:
+                child = os.fork()
+                if child == 0:
+                    told = []
+                    opening = aiocann.open_runtime("sim")
+                    for use in (lambda: stream.memset(buffer, 1),
+                                lambda: device.allocate(3),
+                                rt.statistics,
+                                lambda: opening.__aenter__().send(None)):
+                        try:
+                            use()
+                        except aiocann.ForkError as exc:
+                            told.append("spawn" in str(exc))
+                    os._exit(0 if told == [True] * 4 else 1)
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                await stream.memset(buffer, 2)  # the parent goes on
+    anyio.run(main)
+    """
+    done = run(source)
+    assert done.stdout.split() == ["0"], done.stderr
+
+
+def test_fork_before_opening() -> None:
+    source = """
+    import os, sys, anyio, aiocann
+    async def main():
+        async with aiocann.open_runtime("sim") as rt:
+            await rt.devices[0].allocate(64)
+    child = os.fork()
+    anyio.run(main)
+    if child == 0:
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert printed(source).split() == ["0"]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@pytest.mark.parametrize("how", ["return", "exit", "raise"])
+def test_exit_without_closing(loop: str, how: str) -> None:
+    """With work in flight, on a device that will not finish it."""
+    source = """
+    import sys, anyio, aiocann, numpy as np
+    opening = aiocann.open_runtime("sim")
+    kept = []
+    async def main():
+        rt = await opening.__aenter__()
+        device, = rt.devices
+        buffer = await device.allocate(1 << 20)
+        holding = aiocann.sim.hold(0)
+        holding.__enter__()
+        backend = device.backend()
+        tensor = await backend.empty(10, aiocann.F32)
+        op = backend.set_tensor_async(tensor, np.zeros(10, np.float32))
+        kept.extend([rt, buffer, tensor, op, holding])
+        print("leaving", flush=True)
+        if sys.argv[2] == "exit":
+            sys.exit(3)
+        if sys.argv[2] == "raise":
+            raise LookupError
+    anyio.run(main, backend=sys.argv[1])
+    """
+    done = run(source, loop, how, timeout=20)
+    assert done.stdout.split() == ["leaving"]
+    assert done.returncode == {"return": 0, "exit": 3, "raise": 1}[how], done.stderr
+
+
+def test_ctrl_c_while_waiting() -> None:
+    source = """
+    import os, signal, threading, anyio, aiocann
+    async def main():
+        async with aiocann.open_runtime("sim", close_timeout=0.1) as rt:
+            device, = rt.devices
+            buffer = await device.allocate(64)
+            stream = device.backend().stream
+            with aiocann.sim.hold(0):
+                op = stream.memset(buffer, 1)
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    await op
+                finally:
+                    print("interrupted", op.done, flush=True)
+    try:
+        anyio.run(main)
+    except KeyboardInterrupt:
+        print("gone")
+    """
+    assert printed(source, timeout=20).split() == ["interrupted", "False", "gone"]
+
+
+def test_loop_closed_with_a_waiter_in_another_loop() -> None:
+    """A closed loop drops only its own waiters."""
+    source = """
+    import asyncio, threading, anyio, aiocann, numpy as np
+    ready, ops, out = threading.Event(), [], np.zeros(64, np.uint8)
+
+    async def first(rt):
+        stream = rt.devices[0].backend().stream
+        buffer = await rt.devices[0].allocate(64)
+        await stream.memset(buffer, 7)
+        holding.__enter__()
+        ops.append(stream.memcpy(out, buffer))
+        asyncio.ensure_future(ops[0])
+        await asyncio.sleep(0)
+
+    def elsewhere(rt):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(first(rt))
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False
+        loop.close()
+        ready.set()
+
+    holding = aiocann.sim.hold(0)
+    async def main():
+        async with aiocann.open_runtime("sim") as rt:
+            thread = threading.Thread(target=elsewhere, args=(rt,))
+            thread.start()
+            await anyio.to_thread.run_sync(ready.wait)
+            thread.join()
+            async with anyio.create_task_group() as tasks:
+                async def waits():
+                    await ops[0]
+                    print("woken", (out == 7).all())
+                tasks.start_soon(waits)
+                await anyio.lowlevel.checkpoint()
+                holding.__exit__(None, None, None)
+            stats = rt.statistics()
+            print(stats.in_flight_ops, stats.abandoned == stats.reaped)
+    anyio.run(main)
+    """
+    assert printed(source).split() == ["woken", "True", "0", "True"]
+
+
+def test_command_line() -> None:
+    source = "import sys; from aiocann.cli import main; sys.exit(main(sys.argv[1:]))"
+    out = printed(source, "info", "--json", "--driver", "sim", "--devices", "2")
+    found = json.loads(out)
+    assert found["driver"] == "sim"
+    assert [device["index"] for device in found["devices"]] == [0, 1]
+    assert found["devices"][0]["peers"] == [1]
+    assert found["devices"][0]["memory_total"] > 0
+    assert found["devices"][0]["soc"].startswith("Ascend")
+    assert found["unavailable"] == []
+    table = printed(source, "info", "--driver", "sim", "--devices", "2")
+    assert "Ascend910B2" in table
+    assert "GiB" in table
+    done = run(source, "--version")
+    assert done.stdout == f"aiocann {aiocann.__version__}\n"
+    done = run(source, "info", "--driver", "cann")
+    assert done.returncode == 1
+    assert done.stderr.startswith("aiocann: ")
+    assert "libascendcl" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_command_line_without_rich() -> None:
+    source = """
+    import sys
+    sys.modules["rich.console"] = None
+    from aiocann.cli import main
+    sys.exit(main(["info", "--driver", "sim"]))
+    """
+    out = printed(source).splitlines()
+    assert out[2].split() == [
+        "device",
+        "physical",
+        "SoC",
+        "memory",
+        "free",
+        "of",
+        "peers",
+    ]
+    assert "Ascend910B2" in out[3]
+
+
+def test_python_m_aiocann() -> None:
+    source = """
+    import runpy, sys
+    sys.argv = ["aiocann", "--version"]
+    runpy.run_module("aiocann", run_name="__main__", alter_sys=True)
+    """
+    assert run(source).stdout == f"aiocann {aiocann.__version__}\n"
+
+
+def test_import_does_little() -> None:
+    """No loop, no cffi parser, no device, no thread."""
+    source = """
+    import sys, threading, aiocann
+    heavy = ("trio", "uvloop", "pycparser", "rich")
+    print([name for name in heavy if name in sys.modules])
+    print(threading.active_count())
+    """
+    assert printed(source).split() == ["[]", "1"]
+
+
+def test_debug_is_logged(caplog: Any) -> None:
+    source = """
+    import logging, anyio, aiocann
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
+    async def main():
+        async with aiocann.open_runtime("sim"):
+            pass
+    anyio.run(main)
+    """
+    done = run(source, AIOCANN_DEBUG="1")
+    assert "aiocann opened sim" in done.stderr
+    assert run(source).stderr == ""

@@ -1,0 +1,45 @@
+"""Small programs in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import aiocann
+
+# Where the package under test is, for the child to find the same one.
+_PACKAGE = str(Path(aiocann.__file__).resolve().parent.parent)
+
+
+def run(
+    source: str, *arguments: str, timeout: float = 60, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with warnings as errors; return what it printed."""
+    env = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("AIOCANN_", "ASCEND_"))
+    }
+    path = [str(Path(p).resolve()) for p in sys.path if p]
+    env |= {"PYTHONPATH": os.pathsep.join(path)} | environment
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(source), *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def printed(
+    source: str, *arguments: str, timeout: float = 60, **environment: str
+) -> str:
+    """Run a program that must end well; return its output."""
+    done = run(source, *arguments, timeout=timeout, **environment)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr
+    return done.stdout
