@@ -184,7 +184,7 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   if (const aclError code = find_stream(stream, &target)) return code;
   Registry &known = registry();
   std::lock_guard<std::mutex> lock(known.mutex);
-  if (target->subscriber.load() != nullptr || target->has_host_func) {
+  if (target->subscriber.load() != nullptr || target->has_host_func.load()) {
     return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d already has a thread for its callbacks",
                 target->id());
   }
@@ -292,6 +292,6 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
       return fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "cannot start the host-function thread");
     }
   }
-  target->has_host_func = true;
+  target->has_host_func.store(true);
   return target->submit(HostFuncTask{fn, args});
 }

@@ -15,6 +15,11 @@
 namespace aiocann::sim {
 namespace {
 
+std::vector<Stream *> streams_of(Context *context) {
+  std::lock_guard<std::mutex> lock(context->mutex);
+  return context->streams;
+}
+
 /// Everything that belongs to a device goes with its last context.
 void clear_device(Device *device) {
   for (uint32_t i = 0; i < device->events.used(); ++i) {
@@ -95,10 +100,18 @@ aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stre
                 machine().user_id(device), device->streams.live());
   }
   made->open(device, context, priority, flags);
-  std::lock_guard<std::mutex> lock(context->mutex);
-  context->streams.push_back(made);
-  *stream = made;
-  return ACL_SUCCESS;
+  {
+    std::lock_guard<std::mutex> lock(context->mutex);
+    // Checked here, so that close_context() sees every stream that was ever made in the context.
+    if (context->alive.load()) {
+      context->streams.push_back(made);
+      *stream = made;
+      return ACL_SUCCESS;
+    }
+  }
+  made->alive.store(false);
+  device->streams.release(made);
+  return fail(ACL_ERROR_RT_CONTEXT_NULL, "the context is being destroyed");
 }
 
 void destroy_stream(Stream *stream) {
@@ -125,40 +138,38 @@ aclError open_context(Device *device, bool is_primary, Context **context) {
   made->is_primary = is_primary;
   made->stop_on_failure.store(false);
   made->stop_error.store(0);
+  made->alive.store(true, std::memory_order_release);  // its handle is not known to anybody yet
   device->n_contexts.fetch_add(1);
   if (const aclError code = create_stream(made, 0, 0, &made->default_stream)) {
+    made->alive.store(false);
     device->n_contexts.fetch_sub(1);
     machine().contexts().release(made);
     machine().closed();
     return code;
   }
-  made->alive.store(true, std::memory_order_release);
   *context = made;
   return ACL_SUCCESS;
 }
 
 void close_context(Context *context, bool force) {
   Device *device = context->device;
-  std::vector<Stream *> streams;
+  if (!force) {
+    for (Stream *stream : streams_of(context)) stream->wait_for_all(Deadline::never());
+  }
   {
     std::lock_guard<std::mutex> lock(context->mutex);
-    streams = context->streams;
+    context->alive.store(false, std::memory_order_release);
   }
-  for (Stream *stream : streams) {
-    if (force)
-      stream->discard(ACL_ERROR_RT_STREAM_ABORT);
-    else
-      stream->wait_for_all(Deadline::never());
+  for (Stream *stream : streams_of(context)) {
+    stream->discard(ACL_ERROR_RT_STREAM_ABORT);  // empty, unless forced or still submitted to
+    destroy_stream(stream);
   }
-  context->alive.store(false, std::memory_order_release);
-  for (Stream *stream : streams) destroy_stream(stream);
   std::shared_ptr<HostFuncThread> host_funcs;
   {
     std::lock_guard<std::mutex> lock(context->mutex);
     host_funcs.swap(context->host_funcs);
   }
   if (host_funcs != nullptr) host_funcs->stop();
-  context->default_stream = nullptr;
   if (device->n_contexts.fetch_sub(1) == 1) clear_device(device);
   machine().contexts().release(context);
   machine().closed();
@@ -167,12 +178,7 @@ void close_context(Context *context, bool force) {
 void Context::stop(aclError code) {
   aclError none = 0;
   if (!stop_error.compare_exchange_strong(none, code)) return;
-  std::vector<Stream *> all;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    all = streams;
-  }
-  for (Stream *stream : all) stream->kick();
+  for (Stream *stream : streams_of(this)) stream->kick();
 }
 
 void hold(Device *device, Stream *stream) {

@@ -11,6 +11,8 @@ bool Gate::enter(Stream *stream) {
   std::lock_guard<SpinLock> wait_guard(stream->wait_lock);
   std::lock_guard<SpinLock> guard(lock_);
   if (open_.load(std::memory_order_relaxed)) return true;
+  // kick() takes the wait lock after it has made this true: either it finds the stream listed, or we do not list it.
+  if (stream->must_discard()) return true;
   stream->set_blocked(this);
   stream->next_waiter = waiters_;
   waiters_ = stream;

@@ -237,7 +237,10 @@ void Pool::work(int index) {
   // nice applies to a thread on Linux; refused where raising it is not allowed, which costs nothing but comfort.
   setpriority(PRIO_PROCESS, 0, kWorkerNice);
   while (true) {
-    if (index >= wanted_.load(std::memory_order_relaxed)) wait_until_wanted(index);
+    if (index >= wanted_.load(std::memory_order_relaxed)) {
+      wake_one();  // it may have been woken in place of one that is wanted
+      wait_until_wanted(index);
+    }
     busy_.fetch_add(1);
     const bool worked = !is_stopping() && run_one();
     busy_.fetch_sub(1);

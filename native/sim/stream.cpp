@@ -29,7 +29,7 @@ void Stream::open(Device *device, Context *context, uint32_t priority, uint32_t 
   discard_until_.store(0);
   callback_phase_.store(Phase::kFresh);
   held.store(false);
-  has_host_func = false;
+  has_host_func.store(false);
   subscriber.store(nullptr);
   alive.store(true, std::memory_order_release);
 }
@@ -162,16 +162,21 @@ bool Stream::hold_if_gated() {
 
 void Stream::discard(aclError code) {
   discard_code_.store(code);
+  uint64_t target = 0;
   {
     std::lock_guard<std::mutex> lock(submit_mutex_);
-    discard_until_.store(submitted_.load(), std::memory_order_seq_cst);
+    target = submitted_.load();
+    discard_until_.store(target, std::memory_order_seq_cst);
   }
-  while (!is_idle() && !machine_is_stopping()) {
+  // Not "until idle": other threads may go on submitting.
+  const auto reached = [this, target] {
+    return completed_.load(std::memory_order_seq_cst) >= target;
+  };
+  while (!reached() && !machine_is_stopping()) {
     release_held(device_, this);
     kick();
     // A task that is running cannot be stopped; a stream that is about to block is caught by the next kick.
-    spin_for(kHostSpinNs, [this] { return is_idle(); });
-    if (!is_idle()) sched_yield();
+    if (!spin_for(kHostSpinNs, reached)) sched_yield();
   }
 }
 

@@ -64,6 +64,8 @@ class Stream {
   void discard(aclError code);
   /// Waits until no worker holds the stream; nothing may be submitted any more.
   void close();
+  /// The next task is to be dropped: it was aborted, or the context has stopped.
+  bool must_discard() const;
   /// Wakes the stream if it is blocked, so that it notices that its tasks are to be discarded.
   void kick();
 
@@ -88,7 +90,8 @@ class Stream {
   std::atomic<bool> held{false};  ///< by aiocann_sim_hold
   /// Whom callbacks go to; set and cleared under the callback registry's lock.
   std::atomic<Subscriber *> subscriber{nullptr};
-  bool has_host_func = false;     ///< under submit order only: a host function was ever launched
+  std::atomic<bool> has_host_func{
+      false};                     ///< a host function was ever launched: no subscription then
   Stream *next_ready = nullptr;   ///< ready list or list of held streams
   Stream *next_waiter = nullptr;  ///< a gate's list
   SpinLock wait_lock;             ///< guards blocked_on_
@@ -98,7 +101,6 @@ class Stream {
 
   aclError refusal() const;
   void finish_task();
-  bool must_discard() const;
   bool hold_if_gated();
 
   // execute.cpp

@@ -86,7 +86,7 @@ void holding_one_stream_leaves_the_others() {
   void *memory = device_memory(kMiB);
   CHECK_OK(aiocann_sim_hold(0, id));
   CHECK_OK(aclrtMemsetAsync(memory, kMiB, 1, kKiB, a));
-  CHECK_OK(aclrtMemsetAsync(memory, kMiB, 1, kKiB, b));
+  CHECK_OK(aclrtMemsetAsync(static_cast<char *>(memory) + kKiB, kKiB, 1, kKiB, b));
   sync(b);
   CHECK_EQ(query(a), ACL_STREAM_STATUS_NOT_READY);
   CHECK_OK(aiocann_sim_release(0, id));
@@ -267,10 +267,10 @@ void priorities_are_respected() {
     events.push_back(new_event());
   }
   // All become ready at once, when the device is released.
-  void *memory = device_memory(8 * kMiB);
+  char *memory = static_cast<char *>(device_memory(8 * kMiB));
   CHECK_OK(aiocann_sim_hold(0, -1));
   for (size_t i = 0; i < streams.size(); ++i) {
-    CHECK_OK(aclrtMemsetAsync(memory, kMiB, 1, kMiB, streams[i]));
+    CHECK_OK(aclrtMemsetAsync(memory + i * kMiB, kMiB, 1, kMiB, streams[i]));
     CHECK_OK(aclrtRecordEvent(events[i], streams[i]));
   }
   CHECK_OK(aiocann_sim_release(0, -1));
