@@ -62,6 +62,7 @@ void Lane::close_device() {
   }
   // First the reactor: when it has ended, nobody but us touches what is left.
   Reactor *reactor = device_->reactor.get();
+  reactor->ask_to_stop();
   if (api.aclrtLaunchCallback(Reactor::stop_callback, reactor, ACL_CALLBACK_NO_BLOCK, internal_->raw) != 0) {
     Reactor::stop_callback(reactor);  // it looks when its report times out
   }
@@ -89,6 +90,8 @@ void Lane::close_device() {
     }
     if (stuck) {
       stream->destroyed = true;
+      // The stream is leaked, its subscription is not: the system gives the id of a thread to another one.
+      api.aclrtUnSubscribeReport(reactor->thread_id(), stream->raw);
       continue;
     }
     Status status;
@@ -99,6 +102,7 @@ void Lane::close_device() {
   settler_.run();
   device_->unregister_stream(internal_);
   abandon_inbox();
+  api.aclrtUnSubscribeReport(reactor->thread_id(), internal_->raw);
   if (leak) return;
 
   chunks_.close();
@@ -106,7 +110,6 @@ void Lane::close_device() {
   auto check = [&](int32_t code, const char *call) {
     if (code != 0 && close_status_.is_ok()) close_status_ = driver_error(code, call);
   };
-  api.aclrtUnSubscribeReport(device_->reactor->thread_id(), internal_->raw);
   check(api.aclrtDestroyStream(internal_->raw), "aclrtDestroyStream");
   device_->free_events.close();
   for (NativeEvent *event : all_events_) {

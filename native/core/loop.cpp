@@ -42,10 +42,10 @@ bool aiocann_loop::push(Delivery *node) {
     if (head_.compare_exchange_weak(head, node, std::memory_order_seq_cst,
                                     std::memory_order_acquire)) {
       if (!wakes) return false;
+      wakes_.fetch_add(1, std::memory_order_relaxed);  // before: who is woken finds itself counted
       const uint64_t one = 1;
       // Fails only when the counter is full, and then the loop is awake anyway.
       [[maybe_unused]] const ssize_t written = ::write(fd_, &one, sizeof one);
-      wakes_.fetch_add(1, std::memory_order_relaxed);
       writers_.fetch_sub(1, std::memory_order_seq_cst);
       return true;
     }

@@ -58,6 +58,7 @@ void Reactor::run() {
   api.aclrtSetCurrentContext(device_->context);
   Settler settler;
   for (;;) {
+    const bool was_asked = asked_.load(std::memory_order_acquire);
     const int32_t code = api.aclrtProcessReport(kReportTimeoutMs);
     if (first_ != nullptr) {
       device_->apply_faults();
@@ -69,6 +70,7 @@ void Reactor::run() {
       }
     }
     if (stopping_.load(std::memory_order_acquire)) return;
+    if (code == kReportTimeout && was_asked) return;
     // Anything but "nothing came": do not spin over it. The watchdog of the lane finds what we miss.
     if (code != 0 && code != kReportTimeout) {
       timespec pause{0, 10000000};

@@ -17,6 +17,9 @@ class Reactor {
   void start();
   /// The internal stream is subscribed: from now on reports can be awaited. Thread: lane.
   void go();
+  /// A stop_callback is on its way. Should nothing come for a whole report's time (the stream is stuck, or the
+  /// callback is lost), the thread ends without it. Thread: lane.
+  void ask_to_stop() { asked_.store(true, std::memory_order_release); }
   void join() { thread_.join(); }
   bool started() const { return thread_.joinable(); }
   uint64_t thread_id() const { return static_cast<uint64_t>(id_); }
@@ -34,7 +37,7 @@ class Reactor {
   Device *const device_;
   std::thread thread_;
   pthread_t id_{};
-  std::atomic<bool> going_{false}, stopping_{false};
+  std::atomic<bool> going_{false}, asked_{false}, stopping_{false};
   Op *first_ = nullptr, *last_ = nullptr;  ///< reached by the last report. Thread: own
 };
 

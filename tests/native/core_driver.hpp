@@ -153,6 +153,12 @@ T *result(Loop &loop, aiocann_op *op) {
   return taken;
 }
 
+/// Until no device is open: what was released without closing closes in the background.
+inline void nothing_open() {
+  for (int i = 0; i < 60000 && sim().configure("devices", nullptr) != 0; ++i) usleep(1000);
+  CHECK_OK(sim().configure("devices", nullptr));
+}
+
 /// An open runtime on n simulated devices.
 class Runtime {
  public:
@@ -161,6 +167,12 @@ class Runtime {
     CHECK_OK(sim().configure("peers", peers));
     CHECK_OK(sim().configure("memory", memory));
     open(n_devices);
+  }
+  /// On the machine as it is: something that is stuck keeps it from being configured.
+  static Runtime *as_it_is(int32_t n_devices) {
+    auto *rt = new Runtime;
+    rt->open(n_devices);
+    return rt;
   }
   ~Runtime() {
     if (raw == nullptr) return;
@@ -254,6 +266,9 @@ class Runtime {
 
   Loop loop;
   aiocann_runtime *raw = nullptr;
+
+ private:
+  Runtime() = default;
 };
 
 inline aiocann_span of(aiocann_mem *mem, uint64_t offset = 0) { return {mem, offset, nullptr}; }
