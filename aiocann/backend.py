@@ -14,10 +14,10 @@ from aiocann.completion import Operation, give_scratch, take_scratch
 from aiocann.dtypes import DType, dtype_of
 from aiocann.errors import usage
 from aiocann.graph import Graph, supports_node
-from aiocann.memory import Block, fill_device_span, host_span
+from aiocann.memory import Block, device_span, host_side, require_open
 from aiocann.native import NULL, ffi, last_error, lib
 from aiocann.reactor import current_home
-from aiocann.stream import Stream, device_side
+from aiocann.stream import Stream, device_side, side
 from aiocann.tensor import Tensor, contiguous_nb, ne_of, require_tensor
 
 if TYPE_CHECKING:
@@ -29,17 +29,36 @@ if TYPE_CHECKING:
 __all__ = ["Backend"]
 
 _DEFAULT_OFFLOAD_BATCH = 32
+# aclnn's cubeMathType.
+_CUBE_MATH_TYPES = {"float32": 0, "reduced": 1, "float16": 2, "hf32": 3}
 
 
 class Backend:
     """Tensors and graphs on one device.
 
-    Everything it enqueues runs on its one stream, in order. `Device.backend` makes it.
+    Everything it enqueues runs on its device's one backend stream, in order.
+
+    Parameters
+    ----------
+    device : Device
+        Where it computes; `Device.backend` fills it in.
+    matmul_precision : {"float32", "reduced", "float16", "hf32"}
+        How matrix products of float32 are computed. "float32" keeps the precision; the
+        others are faster where the SoC has them: whatever it likes best, float16, or
+        the device's own HF32.
     """
 
-    __slots__ = ("__weakref__", "device", "stream")
+    __slots__ = ("__weakref__", "_cube_math_type", "device", "stream")
 
-    def __init__(self, device: Device, stream: Stream) -> None:
+    def __init__(self, device: Device, *, matmul_precision: str = "float32") -> None:
+        if matmul_precision not in _CUBE_MATH_TYPES:
+            choices = ", ".join(map(repr, _CUBE_MATH_TYPES))
+            raise usage(
+                f"matmul_precision is one of {choices}, not {matmul_precision!r}"
+            )
+        stream = device.main_stream
+        assert stream is not None  # made when the runtime opened
+        self._cube_math_type = _CUBE_MATH_TYPES[matmul_precision]
         #: The device it drives.
         self.device = device
         #: The stream that it enqueues on.
@@ -119,7 +138,7 @@ class Backend:
         """
         self._own(tensor, "the tensor to write")
         block, base, room = device_side(tensor)
-        export = host_span(array, writable=False)
+        span, export = host_side(array, writable=False)
         _check_dtype(tensor.dtype, array, "write")
         nbytes = len(export)
         if offset is None and nbytes != room:
@@ -135,13 +154,10 @@ class Backend:
             )
         if nbytes == 0:
             return Operation.completed("set_tensor", None)
-        scratch = take_scratch()
-        mem = fill_device_span(scratch.dst, block, base + start)
-        scratch.src.mem, scratch.src.offset, scratch.src.host = NULL, 0, export
-        op: Operation[None] = self.stream._copy(
-            scratch, nbytes, (tensor, array, mem, export), True, "set_tensor", None
-        )
-        return op
+        mem = require_open(block)
+        to = device_span(block, base + start)
+        keep = (tensor, array, mem, export)
+        return self.stream.copy("set_tensor", to, span, nbytes, keep)
 
     def get_tensor_async(
         self, tensor: Tensor, out: npt.NDArray[Any] | None = None
@@ -180,7 +196,7 @@ class Backend:
                 )
             _check_dtype(tensor.dtype, out, "fill")
             result = out
-        export = host_span(out, writable=True)
+        span, export = host_side(out, writable=True)
         if len(export) != nbytes:
             raise usage(
                 f"{tensor.describe()} has {nbytes} bytes, out= has {len(export)}: they "
@@ -188,13 +204,10 @@ class Backend:
             )
         if nbytes == 0:
             return Operation.completed("get_tensor", result)
-        scratch = take_scratch()
-        mem = fill_device_span(scratch.src, block, offset)
-        scratch.dst.mem, scratch.dst.offset, scratch.dst.host = NULL, 0, export
-        op: Operation[npt.NDArray[Any]] = self.stream._copy(
-            scratch, nbytes, (out, tensor, mem, export), True, "get_tensor", result
-        )
-        return op
+        mem = require_open(block)
+        from_ = device_span(block, offset)
+        keep = (out, tensor, mem, export)
+        return self.stream.copy("get_tensor", span, from_, nbytes, keep, result)
 
     def cpy_tensor_async(self, src: Tensor, dst: Tensor) -> Operation[None]:
         """Copy a tensor to another of the same shape and type, across devices too.
@@ -219,30 +232,22 @@ class Backend:
                 f"{src.describe()} cannot be copied to {dst.describe()}: shapes and "
                 "element types must be the same"
             )
-        src_block, src_offset, nbytes = device_side(src)
-        dst_block, dst_offset, _ = device_side(dst)
-        if self.device not in (src_block.device, dst_block.device):
+        to, dst_mem, nbytes, there = side(dst, writable=True)
+        from_, src_mem, _, here = side(src, writable=False)
+        if self.device not in (here, there):
             raise usage(
                 f"neither tensor is on device {self.device.index}, this backend's, but "
-                f"on {src_block.device.index} and {dst_block.device.index}: use the "
-                "backend of one of them"
+                f"on {here.index} and {there.index}: use the backend of one of them"
             )
         if nbytes == 0:
             return Operation.completed("cpy_tensor", None)
-        scratch = take_scratch()
-        src_mem = fill_device_span(scratch.src, src_block, src_offset)
-        dst_mem = fill_device_span(scratch.dst, dst_block, dst_offset)
-        operands = (dst, src, dst_mem, src_mem)
-        if src_block.device is dst_block.device:
-            op: Operation[None] = self.stream._copy(
-                scratch, nbytes, operands, True, "cpy_tensor", None
-            )
-            return op
-        source = src_block.device.backend().stream
-        target = dst_block.device.backend().stream
+        keep = (dst, src, dst_mem, src_mem)
+        if here is there:
+            return self.stream.copy("cpy_tensor", to, from_, nbytes, keep)
+        source, target = here.backend().stream, there.backend().stream
         # The copy is the source's command; the target's stream waits on both sides.
         _chain(target, source)
-        op = source._copy(scratch, nbytes, operands, True, "cpy_tensor", None)
+        op: Operation[None] = source.copy("cpy_tensor", to, from_, nbytes, keep)
         _chain(source, target)
         return op
 
@@ -273,7 +278,7 @@ class Backend:
         UsageError
             An operand is of another device.
         """
-        prepared = graph.native_for(self.device)
+        prepared = graph.native_for(self.device, self._cube_math_type)
         stream = self.stream.native()
         scratch = take_scratch()
         home = current_home()

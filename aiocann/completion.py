@@ -70,13 +70,11 @@ class Scratch:
     enqueueing call.
     """
 
-    __slots__ = ("dst", "mem", "op", "src")
+    __slots__ = ("mem", "op")
 
     def __init__(self) -> None:
         self.op = ffi.new("aiocann_op *[1]")
         self.mem = ffi.new("aiocann_mem *[1]")
-        self.dst = ffi.new("aiocann_span *")
-        self.src = ffi.new("aiocann_span *")
 
 
 _pool: list[Scratch] = []

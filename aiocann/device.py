@@ -177,8 +177,7 @@ class Device:
         """Return the backend of this device; the same one each time."""
         self.native()
         if self._backend is None:
-            assert self.main_stream is not None
-            self._backend = Backend(self, self.main_stream)
+            self._backend = Backend(self)
         return self._backend
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aiocann.errors import ClosedResourceError, usage
-from aiocann.native import NULL, check, ffi, lib
+from aiocann.native import check, ffi, lib
 from aiocann.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["DeviceBuffer", "Operand", "from_pointer"]
 
 _from_buffer = ffi.from_buffer
+_new = ffi.new
 _char_array = ffi.typeof("char[]")
+_span = ffi.typeof("aiocann_span *")
 
 
 class Block:
@@ -57,11 +59,12 @@ class DeviceBuffer:
     ``buf[a:b]`` is a view, in bytes. `Device.allocate` makes buffers.
     """
 
-    __slots__ = ("__weakref__", "_block", "_offset", "nbytes")
+    __slots__ = ("__weakref__", "_block", "_offset", "_span", "nbytes")
 
     def __init__(self, block: Block, offset: int, nbytes: int) -> None:
         self._block = block
         self._offset = offset
+        self._span: Any = None
         #: Size in bytes.
         self.nbytes = nbytes
 
@@ -235,8 +238,16 @@ def host_span(value: object, *, writable: bool) -> Any:
     raise usage("the buffer is not C-contiguous: make a contiguous copy of it")
 
 
-def fill_device_span(span: Any, block: Block, offset: int) -> Any:
-    """Point a span at device memory; returns what must outlive the call."""
-    mem = require_open(block)
-    span.mem, span.offset, span.host = mem, offset, NULL
-    return mem
+def device_span(block: Block, offset: int) -> Any:
+    """Make the ``aiocann_span`` of device memory; `require_open` keeps it valid."""
+    span = _new(_span)
+    span.mem, span.offset = block.mem, offset
+    return span
+
+
+def host_side(value: object, *, writable: bool) -> tuple[Any, Any]:
+    """Return the ``aiocann_span`` of a host buffer, and its export; see `host_span`."""
+    export = host_span(value, writable=writable)
+    span = _new(_span)
+    span.host = export
+    return span, export

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import sys
 import threading
@@ -403,6 +404,15 @@ def _see_trio() -> None:
         _in_trio_task = lowlevel.in_trio_task
 
 
+# Before Python 3.12, asking for the running loop costs a system call (for the process's
+# id). So a task's context remembers its reactor, with the thread that this held for.
+_IS_ASKING_CHEAP = sys.version_info >= (3, 12)
+_remembered: contextvars.ContextVar[tuple[int, AsyncioReactor] | None] = (
+    contextvars.ContextVar("aiocann_reactor", default=None)
+)
+_get_ident = threading.get_ident
+
+
 def current_home() -> Home:
     """Return where ops that this thread enqueues now are delivered.
 
@@ -418,13 +428,21 @@ def current_home() -> Home:
             _see_trio()
     elif _in_trio_task():
         return _trio_reactor()
+    remembered = _remembered.get()
+    if remembered is not None and remembered[0] == _get_ident():
+        reactor = remembered[1]
+        running = reactor.loop_ref()
+        if reactor.is_live and running is not None and running.is_running():
+            return reactor
     loop = _get_running_loop()
     if loop is None:
         return orphans
-    reactor = _by_loop.get(id(loop))
-    if reactor is not None and reactor.loop_ref() is loop and reactor.is_live:
-        return reactor
-    return _attach(loop)
+    found = _by_loop.get(id(loop))
+    if found is None or found.loop_ref() is not loop or not found.is_live:
+        found = _attach(loop)
+    if not _IS_ASKING_CHEAP:
+        _remembered.set((_get_ident(), found))
+    return found
 
 
 def current_reactor() -> Reactor:

@@ -33,8 +33,9 @@ from aiocann.ledger import in_flight
 from aiocann.memory import (
     DeviceBuffer,
     Operand,
-    fill_device_span,
-    host_span,
+    device_span,
+    host_side,
+    require_open,
 )
 from aiocann.native import NULL, ffi, last_error, lib
 from aiocann.reactor import current_home, drain_here
@@ -158,20 +159,22 @@ class Stream:
         -----
         **Source:** aclrtMemcpyAsync; ordinary host memory goes through pinned chunks.
         """
-        scratch = take_scratch()
-        dst_keep, dst_bytes, dst_device = _side(scratch.dst, dst, writable=True)
-        src_keep, src_bytes, src_device = _side(scratch.src, src, writable=False)
+        to, dst_keep, dst_bytes, dst_device = side(dst, writable=True)
+        from_, src_keep, src_bytes, src_device = side(src, writable=False)
         if dst_bytes != src_bytes:
             raise usage(
                 f"the sizes differ: {dst_bytes} bytes to write, {src_bytes} to read. "
                 "Copy between views of one size: buf[a:b]"
             )
         self._check_devices(dst_device, src_device)
-        operands = (dst, src, dst_keep, src_keep)
-        op: Operation[None] | None = self._copy(
-            scratch, dst_bytes, operands, notify, "memcpy", None
+        if not notify and dst_device is not None and src_device is not None:
+            self._copy_silently(to, from_, dst_bytes)
+            return None
+        op: Operation[None] = self.copy(
+            "memcpy", to, from_, dst_bytes, (dst, src, dst_keep, src_keep)
         )
-        return op
+        # A host array needs an op to own it, asked for or not.
+        return op if notify else None
 
     def _check_devices(self, dst: Device | None, src: Device | None) -> None:
         device = self.device
@@ -188,36 +191,32 @@ class Stream:
             f"{' and '.join(map(str, places))}: use a stream of that device"
         )
 
-    def _copy(
+    def copy(
         self,
-        scratch: Any,
+        kind: str,
+        to: Any,
+        from_: Any,
         nbytes: int,
         operands: tuple[Any, ...],
-        notify: bool,
-        kind: str,
-        result: Any,
-    ) -> Any:
-        stream = self.native()
-        # An op without notification owns nothing in Python; a host array needs one.
-        silent = not notify and scratch.dst.host == NULL and scratch.src.host == NULL
+        result: Any = None,
+    ) -> Operation[Any]:
+        """Enqueue a copy between spans that were checked; for backends."""
+        scratch = take_scratch()
         home = current_home()
         if lib.aiocann_stream_memcpy(
-            stream,
-            scratch.dst,
-            scratch.src,
-            nbytes,
-            home.loop,
-            NULL if silent else scratch.op,
+            self.native(), to, from_, nbytes, home.loop, scratch.op
         ):
             raise last_error()
-        if silent:
-            give_scratch(scratch)
-            return None
         op: Operation[Any] = Operation(
             kind, scratch.op[0], home, operands, self, result
         )
         give_scratch(scratch)
-        return op if notify else None
+        return op
+
+    def _copy_silently(self, to: Any, from_: Any, nbytes: int) -> None:
+        current_home()  # refuses a forked child
+        if lib.aiocann_stream_memcpy(self.native(), to, from_, nbytes, NULL, NULL):
+            raise last_error()
 
     @overload
     def memset(
@@ -227,6 +226,10 @@ class Stream:
     def memset(
         self, buf: DeviceBuffer | Tensor, value: int, *, notify: Literal[False]
     ) -> None: ...
+    @overload
+    def memset(
+        self, buf: DeviceBuffer | Tensor, value: int, *, notify: bool
+    ) -> Operation[None] | None: ...
     def memset(
         self, buf: DeviceBuffer | Tensor, value: int, *, notify: bool = True
     ) -> Operation[None] | None:
@@ -244,8 +247,8 @@ class Stream:
                 f"the buffer is on device {block.device.index}, this stream on device "
                 f"{self.device.index}: use a stream of the buffer's device"
             )
+        mem = require_open(block)
         scratch = take_scratch()
-        mem = fill_device_span(scratch.dst, block, offset)
         home = current_home()
         if lib.aiocann_stream_memset(
             stream,
@@ -495,11 +498,18 @@ def device_side(value: DeviceBuffer | Tensor) -> tuple[Any, int, int]:
     return block, offset, value.nbytes
 
 
-def _side(span: Any, value: object, *, writable: bool) -> tuple[Any, int, Any]:
-    """Fill one side of a copy. Returns what must be kept, size, and device."""
-    if isinstance(value, (DeviceBuffer, Tensor)):
+def side(value: object, *, writable: bool) -> tuple[Any, Any, int, Any]:
+    """Return one side of a copy: its span, what keeps that valid, size and device."""
+    if isinstance(value, DeviceBuffer):
+        block = value._block
+        mem = require_open(block)
+        span = value._span
+        if span is None:
+            span = value._span = device_span(block, value._offset)
+        return span, mem, value.nbytes, block.device
+    if isinstance(value, Tensor):
         block, offset, nbytes = device_side(value)
-        return fill_device_span(span, block, offset), nbytes, block.device
-    export = host_span(value, writable=writable)
-    span.mem, span.offset, span.host = NULL, 0, export
-    return export, len(export), None
+        mem = require_open(block)
+        return device_span(block, offset), mem, nbytes, block.device
+    span, export = host_side(value, writable=writable)
+    return span, export, len(export), None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array as standard_array
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -107,7 +109,7 @@ async def test_wrong_element_type(opened: Any) -> None:
             np.zeros(10, np.int32),
             np.zeros(20, np.float16),
             np.zeros(40, np.int8),
-            memoryview(np.zeros(10, np.int32)),
+            memoryview(standard_array("i", range(10))),
         ):
             with pytest.raises(UsageError, match=r"astype\('float32'\)"):
                 backend.set_tensor_async(tensor, wrong)
@@ -135,11 +137,12 @@ async def test_tensor_of_another_device(opened: Any) -> None:
         theirs = await there.empty(10, F32)
         mine = await here.empty(10, F32)
         array = random(10)
-        for use in (
+        uses: list[Callable[[], object]] = [
             lambda: here.set_tensor_async(theirs, array),
             lambda: here.get_tensor_async(theirs),
             lambda: here.graph_compute(Graph([ops.add(theirs, theirs)])),
-        ):
+        ]
+        for use in uses:
             with pytest.raises(UsageError, match=r"cpy_tensor_async\(\)"):
                 use()
         with pytest.raises(UsageError, match=r"cpy_tensor_async\(\)"):
@@ -186,6 +189,23 @@ async def test_graph(opened: Any) -> None:
         backend.graph_compute(graph)
         read = await backend.get_tensor_async(y)
         np.testing.assert_allclose(read, 2 * x @ w.T + b, rtol=1e-5, atol=1e-5)
+
+
+async def test_matmul_precision(opened: Any) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        w, x = random(8, 16), random(4, 16, seed=1)
+        for precision in ("float32", "reduced", "float16", "hf32"):
+            backend = aiocann.Backend(device, matmul_precision=precision)
+            tw, tx = [await backend.empty(array.shape, F32) for array in (w, x)]
+            backend.set_tensor_async(tw, w)
+            backend.set_tensor_async(tx, x)
+            y = ops.mul_mat(tw, tx)
+            await backend.graph_compute(Graph([y]))
+            read = await backend.get_tensor_async(y)
+            np.testing.assert_allclose(read, x @ w.T, rtol=1e-2, atol=1e-2)
+        with pytest.raises(UsageError, match="matmul_precision is one of"):
+            aiocann.Backend(device, matmul_precision="fast")
 
 
 async def test_reading_a_view_with_gaps(opened: Any) -> None:

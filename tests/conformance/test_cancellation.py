@@ -13,7 +13,7 @@ import pytest
 
 import aiocann
 from aiocann import testing
-from helpers.waiting import until
+from helpers.waiting import until, until_counts_are
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +122,7 @@ async def test_thousand_copies_a_third_of_them_cancelled(opened: Any) -> None:
         assert not wrong, f"seed {seed}"
         assert len(finished) >= 666
         testing.assert_settled(rt)
-        await until(lambda: testing.counts(rt) == before)
+        await until_counts_are(before, rt)
         assert rt.statistics().lost_callbacks == 0
 
 
@@ -145,7 +145,7 @@ async def test_cancelled_allocations_leak_nothing(opened: Any) -> None:
         def settled() -> bool:
             gc.collect()
             stats = rt.statistics()
-            return (
+            return bool(
                 stats.live_buffers == before
                 and stats.live_streams <= 1
                 and stats.pinned_bytes == 0

@@ -106,7 +106,7 @@ async def test_host_to_host_in_stream_order(opened: Any) -> None:
     async with opened() as rt:
         (device,) = rt.devices
         buffer = await device.allocate(1 << 20)
-        first, second, third = pattern(1 << 20), np.zeros(1 << 20, np.uint8), b""
+        first, second = pattern(1 << 20), np.zeros(1 << 20, np.uint8)
         third = bytearray(1 << 20)
         async with device.stream() as stream:
             stream.memcpy(buffer, first)

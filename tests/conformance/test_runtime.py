@@ -144,7 +144,7 @@ async def test_statistics(opened: Any) -> None:
         (device,) = rt.devices
         before = rt.statistics()
         with pytest.raises(dataclasses.FrozenInstanceError):
-            before.in_flight_ops = 3  # type: ignore[misc]
+            setattr(before, "in_flight_ops", 3)  # noqa: B010 - mypy sees the other
         buffer = await device.allocate(1 << 20)
         assert rt.statistics().live_buffers == before.live_buffers + 1
         assert rt.statistics().pool_used_bytes >= 1 << 20

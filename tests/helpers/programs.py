@@ -10,12 +10,14 @@ from pathlib import Path
 
 import aiocann
 
+# A program that takes longer hangs.
+SECONDS = 60
 # Where the package under test is, for the child to find the same one.
 _PACKAGE = str(Path(aiocann.__file__).resolve().parent.parent)
 
 
 def run(
-    source: str, *arguments: str, timeout: float = 60, **environment: str
+    source: str, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program with warnings as errors; return what it printed."""
     env = {
@@ -30,16 +32,14 @@ def run(
         env=env,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=SECONDS,
         check=False,
     )
 
 
-def printed(
-    source: str, *arguments: str, timeout: float = 60, **environment: str
-) -> str:
+def printed(source: str, *arguments: str, **environment: str) -> str:
     """Run a program that must end well; return its output."""
-    done = run(source, *arguments, timeout=timeout, **environment)
+    done = run(source, *arguments, **environment)
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
     return done.stdout

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import anyio
+
+from aiocann import testing
 
 
 async def until(condition: Callable[[], object], seconds: float = 20) -> None:
@@ -12,3 +15,11 @@ async def until(condition: Callable[[], object], seconds: float = 20) -> None:
     with anyio.fail_after(seconds):
         while not condition():
             await anyio.lowlevel.checkpoint()
+
+
+async def until_counts_are(before: testing.Counts, runtime: Any) -> None:
+    """Give other tasks turns until `testing.counts` are as they were."""
+    with anyio.move_on_after(20):
+        while testing.counts(runtime) != before:
+            await anyio.lowlevel.checkpoint()
+    assert testing.counts(runtime) == before

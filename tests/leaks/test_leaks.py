@@ -13,7 +13,7 @@ import pytest
 
 import aiocann
 from aiocann import F32, DeviceGroup, Graph, ops, testing
-from helpers.waiting import until
+from helpers.waiting import until, until_counts_are
 
 pytestmark = pytest.mark.anyio
 
@@ -114,13 +114,7 @@ async def test_counts_are_flat(
         before = await settled(rt)
         for _ in range(3):
             await work(rt)
-
-        def flat() -> bool:
-            return testing.counts(rt).native == before.native
-
-        await until(flat)
-        after = await settled(rt)
-        assert after == before
+        await until_counts_are(before, rt)
 
 
 async def test_python_memory_is_flat() -> None:

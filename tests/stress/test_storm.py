@@ -11,7 +11,7 @@ import pytest
 
 import aiocann
 from aiocann import testing
-from helpers.waiting import until
+from helpers.waiting import until, until_counts_are
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -61,8 +61,7 @@ async def test_storm(seed: int) -> None:
         assert not wrong, f"seed {seed}"
         await until(lambda: rt.statistics().abandoned == rt.statistics().reaped)
         testing.assert_settled(rt)
-        await until(lambda: testing.counts(rt).native == before.native)
-        assert testing.counts(rt).python == before.python
+        await until_counts_are(before, rt)
         assert rt.statistics().lost_callbacks == 0
 
 
