@@ -23,6 +23,10 @@ void Copiers::stop() {
   ready_.notify_all();
   for (std::thread &thread : threads_) thread.join();
   threads_.clear();
+  while (Op *part = first_) {
+    first_ = part->work_next;
+    drop_part(part);
+  }
 }
 
 void Copiers::push(Op *part) {

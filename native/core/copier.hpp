@@ -16,7 +16,7 @@ class Copiers {
   static constexpr uint64_t kSlice = uint64_t{4} << 20;
 
   void start();
-  /// Joins the threads; jobs still queued are left undone. Thread: the closer.
+  /// Joins the threads; jobs still queued are dropped. Thread: the closer.
   void stop();
   /// part: a kChunkToDevice to fill, a kChunkToHost to empty, or a kHostSlices. Thread: any.
   void push(Op *part);

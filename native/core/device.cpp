@@ -157,10 +157,7 @@ void aiocann_device::unregister_stream(Stream *stream) {
 
 void aiocann_device::release_event(NativeEvent *event) {
   subtract(runtime->counters.events_in_use);
-  if (!free_events.push(event)) {
-    delete event;  // the device is closed, its events are gone
-    return;
-  }
+  if (!free_events.push(event)) return;  // the device is closed, its events are gone
   if (event_starved.load(std::memory_order_seq_cst)) lane->nudge();
 }
 

@@ -61,19 +61,30 @@ void Lane::ask_to_close(int64_t deadline_ms) {
   parker_.wake();
 }
 
-uint64_t Lane::wait_drained() {
+void Lane::wait_drained(uint64_t *aborted, uint64_t *stuck) {
   std::unique_lock<std::mutex> lock(gate_);
   gate_changed_.wait(lock, [this] { return drained_; });
-  return stuck_streams_;
+  *aborted += aborted_streams_;
+  *stuck += stuck_streams_;
+}
+
+void Lane::stop() {
+  stop_asked_.store(true, std::memory_order_seq_cst);
+  parker_.wake();
+}
+
+void Lane::wait_stopped() {
+  std::unique_lock<std::mutex> lock(gate_);
+  gate_changed_.wait(lock, [this] { return stopped_; });
 }
 
 void Lane::finish(bool leak) {
   {
     std::lock_guard<std::mutex> lock(gate_);
     leak_ = leak;
+    finishing_ = true;
   }
-  finish_asked_.store(true, std::memory_order_seq_cst);
-  parker_.wake();
+  gate_changed_.notify_all();
 }
 
 void Lane::join() { thread_.join(); }
@@ -87,10 +98,7 @@ bool Lane::push(Command *command) {
 }
 
 void Lane::push_or_drop(Op *part) {
-  if (push(&part->command)) return;
-  if (part->chunk != nullptr) part->chunk->release();
-  part->chunk = nullptr;
-  part->release();
+  if (!push(&part->command)) drop_part(part);
 }
 
 void Lane::nudge() {
@@ -128,17 +136,23 @@ void Lane::run() {
       const bool drained = all_drained();
       if (drained || now_ms() >= deadline_ms_.load(std::memory_order_relaxed)) {
         told_drained = true;
-        uint64_t stuck = internal_->drained() ? 0 : 1;
-        for (Stream *stream : streams_)
-          stuck += stream->fifo_first != nullptr || !stream->drained();
+        uint64_t aborted = 0, stuck = 0;
+        if (!drained) abort_stuck(&aborted, &stuck);
         std::lock_guard<std::mutex> lock(gate_);
+        aborted_streams_ = aborted;
         stuck_streams_ = stuck;
         drained_ = true;
         gate_changed_.notify_all();
       }
     }
-    if (finish_asked_.load(std::memory_order_acquire)) break;
+    if (stop_asked_.load(std::memory_order_acquire)) break;
     if (!worked) wait_for_work();
+  }
+  {
+    std::unique_lock<std::mutex> lock(gate_);
+    stopped_ = true;
+    gate_changed_.notify_all();
+    gate_changed_.wait(lock, [this] { return finishing_; });
   }
   close_device();
 }
@@ -242,7 +256,7 @@ void Lane::wait_for_work() {
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
   parker_.announce();
-  if (has_news() || finish_asked_.load(std::memory_order_seq_cst) ||
+  if (has_news() || stop_asked_.load(std::memory_order_seq_cst) ||
       (timeout < 0 && closing_.load(std::memory_order_seq_cst))) {
     parker_.stay();
     return;
@@ -284,6 +298,22 @@ bool Lane::all_drained() {
     if (!stream->drained() || stream->fifo_first != nullptr) all = false;
   }
   return internal_->drained() && all;
+}
+
+void Lane::abort_stuck(uint64_t *aborted, uint64_t *stuck) {
+  auto abort = [&](Stream *stream) {
+    if (api_->aclrtStreamAbort != nullptr && api_->aclrtStreamAbort(stream->raw) == 0) {
+      stream->aborted = true;
+      ++*aborted;
+    } else {
+      ++*stuck;
+    }
+  };
+  for (Stream *stream : streams_) {
+    if (stream->fifo_first != nullptr || !stream->drained()) abort(stream);
+  }
+  // On a device that is stuck, it too will not get on.
+  if (*aborted + *stuck > 0 || !internal_->drained()) abort(internal_);
 }
 
 // ---- commands --------------------------------------------------------------------------------------------

@@ -32,10 +32,14 @@ class Lane {
   void start();
   /// Blocks until the device is open or has failed to open (Device::open_error).
   void wait_open();
-  /// Asks for the end. Then wait_drained, finish and join, in this order, on every lane.
+  /// Asks for the end. Then wait_drained, stop, wait_stopped, finish and join, each on every lane before the next.
   void ask_to_close(int64_t deadline_ms);
-  /// Blocks until every stream is drained or the deadline has passed. How many streams are stuck.
-  uint64_t wait_drained();
+  /// Blocks until every stream is drained or the deadline has passed. Streams that were stuck then: those whose work
+  /// the driver has dropped, and those that it could not abort.
+  void wait_drained(uint64_t *aborted, uint64_t *stuck);
+  /// No more commands are taken. Afterwards no lane touches what is another's.
+  void stop();
+  void wait_stopped();
   /// leak: something is stuck on some device, so neither memory nor the device may be given back.
   void finish(bool leak);
   void join();
@@ -72,6 +76,7 @@ class Lane {
   void run();
   Status open_device();
   void close_device();
+  void close_stream(Stream *stream, bool leak);
   void abandon_inbox();
   bool dispatch_inbox();
   void dispatch(Command *command);
@@ -80,6 +85,7 @@ class Lane {
   bool has_news() const;
   void watchdog();
   bool all_drained();
+  void abort_stuck(uint64_t *aborted, uint64_t *stuck);
 
   // commands (lane.cpp)
   void enqueue(Op *op);
@@ -156,12 +162,12 @@ class Lane {
   int64_t next_watch_ms_ = 0;
 
   // closing
-  std::atomic<bool> closing_{false}, finish_asked_{false};
+  std::atomic<bool> closing_{false}, stop_asked_{false};
   std::atomic<int64_t> deadline_ms_{0};
   std::mutex gate_;  // guards the next two lines; a leaf
   std::condition_variable gate_changed_;
-  bool opened_ = false, drained_ = false, leak_ = false;
-  uint64_t stuck_streams_ = 0;
+  bool opened_ = false, drained_ = false, stopped_ = false, finishing_ = false, leak_ = false;
+  uint64_t aborted_streams_ = 0, stuck_streams_ = 0;
   Status close_status_;
   uint64_t ops_given_up_ = 0;
 };

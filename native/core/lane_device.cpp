@@ -63,42 +63,20 @@ void Lane::close_device() {
   // First the reactor: when it has ended, nobody but us touches what is left.
   Reactor *reactor = device_->reactor.get();
   reactor->ask_to_stop();
-  if (api.aclrtLaunchCallback(Reactor::stop_callback, reactor, ACL_CALLBACK_NO_BLOCK, internal_->raw) != 0) {
+  if (!internal_->aborted &&
+      api.aclrtLaunchCallback(Reactor::stop_callback, reactor, ACL_CALLBACK_NO_BLOCK, internal_->raw) != 0) {
     Reactor::stop_callback(reactor);  // it looks when its report times out
   }
   reactor->join();
+  device_->apply_faults();
   unroute_faults(device_);
 
-  const Status why = Status::error(
-      AIOCANN_E_CLOSED,
-      "The runtime was closed while this was in flight, and it did not end in time. Its "
-      "memory on the device and in pinned blocks is leaked.");
   const std::vector<Stream *> streams = streams_;
-  for (Stream *stream : streams) {
-    stream->closing.store(true, std::memory_order_release);
-    const bool stuck = !stream->drained();
-    if (stuck) stream->give_up(why, settler_, &ops_given_up_);
-    while (Op *op = stream->fifo_first) {
-      stream->fifo_first = op->fifo_next;
-      if (op->kind == OpKind::kStreamClose && !stuck) {
-        settle(op, Status::ok());
-        continue;
-      }
-      ++ops_given_up_;
-      if (op->assigned > 0) bury(op);  // parts of it may be on the device
-      settle(op, why);
-    }
-    if (stuck) {
-      stream->destroyed = true;
-      // The stream is leaked, its subscription is not: the system gives the id of a thread to another one.
-      api.aclrtUnSubscribeReport(reactor->thread_id(), stream->raw);
-      continue;
-    }
-    Status status;
-    destroy_stream(stream, &status);
-    if (close_status_.is_ok()) close_status_ = status;
+  for (Stream *stream : streams) close_stream(stream, leak);
+  if (!internal_->drained()) {
+    uint64_t parts = 0;
+    internal_->give_up(Status::error(AIOCANN_E_CLOSED, "The runtime was closed."), internal_->aborted, settler_, &parts);
   }
-  if (!internal_->drained()) internal_->give_up(why, settler_, &ops_given_up_);
   settler_.run();
   device_->unregister_stream(internal_);
   abandon_inbox();
@@ -124,6 +102,35 @@ void Lane::close_device() {
   internal_->release();
 }
 
+void Lane::close_stream(Stream *stream, bool leak) {
+  stream->closing.store(true, std::memory_order_release);
+  const bool drained = stream->drained();
+  const Status why = Status::error(
+      AIOCANN_E_CLOSED, "The runtime was closed while this was in flight, and it did not end in time. %s",
+      stream->aborted || drained ? "It was aborted."
+                                 : "Its memory on the device and in pinned blocks is leaked.");
+  if (!drained) stream->give_up(why, stream->aborted, settler_, &ops_given_up_);
+  while (Op *op = stream->fifo_first) {
+    stream->fifo_first = op->fifo_next;
+    if (op->kind == OpKind::kStreamClose) {
+      settle(op, Status::ok());  // closed it is
+      continue;
+    }
+    ++ops_given_up_;
+    if (op->assigned > 0 && leak) bury(op);  // parts of it may be on a device
+    settle(op, why);
+  }
+  if (!drained && !stream->aborted) {
+    stream->destroyed = true;
+    // The stream is leaked, its subscription is not: the system gives the id of a thread to another one.
+    api_->aclrtUnSubscribeReport(device_->reactor->thread_id(), stream->raw);
+    return;
+  }
+  Status status;
+  destroy_stream(stream, &status);
+  if (close_status_.is_ok()) close_status_ = status;
+}
+
 void Lane::abandon_inbox() {
   const Status why =
       Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
@@ -137,10 +144,7 @@ void Lane::abandon_inbox() {
         break;
       }
       case CommandKind::kStep: {
-        Op *part = static_cast<Op *>(command->owner);
-        if (part->chunk != nullptr) part->chunk->release();
-        part->chunk = nullptr;
-        part->release();
+        drop_part(static_cast<Op *>(command->owner));
         break;
       }
       case CommandKind::kRequest:

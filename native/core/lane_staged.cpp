@@ -245,9 +245,7 @@ void Lane::finish_passed(Op *op, Settler &settler) {
       return;
     }
     default:
-      if (op->chunk != nullptr) op->chunk->release();
-      op->chunk = nullptr;
-      return op->release();
+      return drop_part(op);
   }
 }
 

@@ -45,6 +45,7 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
                                    "The stream was closed before this %s reached it.", op->name()));
     return Verdict::kGone;
   }
+  if (stream->aborted) return Verdict::kHeld;
   if (op->kind == OpKind::kStreamClose) return submit_close(stream, op);
   const bool begun = op->assigned > 0;
   if (stream->faulted() && !begun) return not_on_device(stream, op);

@@ -167,7 +167,17 @@ void bury(Op *op) {
   graves->push_back(op);
 }
 
+void drop_part(Op *part) {
+  if (part->chunk != nullptr) part->chunk->release();
+  part->chunk = nullptr;
+  part->release();
+}
+
 void Settler::run() {
+  while (Op *op = dropped_) {
+    dropped_ = op->work_next;
+    drop_part(op);
+  }
   while (passed_ != nullptr || deliver_ != nullptr) {
     while (Op *op = passed_) {
       passed_ = op->work_next;

@@ -204,16 +204,26 @@ class Settler {
     (passed_ != nullptr ? passed_last_->work_next : passed_) = op;
     passed_last_ = op;
   }
+  /// An internal op that will not pass: its staging memory goes back.
+  void dropped(Op *op) {
+    op->work_next = nullptr;
+    (dropped_ != nullptr ? dropped_last_->work_next : dropped_) = op;
+    dropped_last_ = op;
+  }
   void run();
 
  private:
   void deliver(Op *op);
   Op *deliver_ = nullptr, *deliver_last_ = nullptr;
   Op *passed_ = nullptr, *passed_last_ = nullptr;
+  Op *dropped_ = nullptr, *dropped_last_ = nullptr;
 };
 
 /// The device may use the operands of op for ever: they, and the record, are never freed. Before settling.
 void bury(Op *op);
+
+/// An internal op ends without having passed: gives its staging memory and its record back.
+void drop_part(Op *part);
 
 /// For ops that are not of a stream: publishes and delivers.
 void settle(Op *op, const Status &status);

@@ -11,7 +11,7 @@ namespace aiocann::core {
 namespace {
 
 /// Only a safety net: a closing lane wakes the reactor by a callback, which may get lost with everything else.
-constexpr int32_t kReportTimeoutMs = 2000;
+constexpr int32_t kReportTimeoutMs = 1000;
 constexpr int32_t kReportTimeout = 507012;
 
 /// Set on reactor threads alone. Plain data: nothing to destroy when a thread dies.

@@ -182,18 +182,18 @@ void aiocann_runtime::start_close(int64_t timeout_ms, aiocann_op *op) {
 
 Status aiocann_runtime::close(int64_t timeout_ms) {
   const int64_t deadline = now_ms() + std::max<int64_t>(0, timeout_ms);
-  uint64_t stuck = 0, given_up = 0;
+  std::vector<Lane *> lanes;
   for (auto &device : devices) {
-    if (device->is_open()) device->lane->ask_to_close(deadline);
+    if (device->is_open()) lanes.push_back(device->lane.get());
   }
-  for (auto &device : devices) {
-    if (device->is_open()) stuck += device->lane->wait_drained();
-  }
+  uint64_t aborted = 0, stuck = 0, given_up = 0;
+  for (Lane *lane : lanes) lane->ask_to_close(deadline);
+  for (Lane *lane : lanes) lane->wait_drained(&aborted, &stuck);
   // Before any op is given up: its host memory may be gone right after.
   copiers.stop();
-  for (auto &device : devices) {
-    if (device->is_open()) device->lane->finish(stuck > 0);
-  }
+  for (Lane *lane : lanes) lane->stop();
+  for (Lane *lane : lanes) lane->wait_stopped();
+  for (Lane *lane : lanes) lane->finish(stuck > 0);
   Status status;
   for (auto &device : devices) {
     device->lane->join();
@@ -201,14 +201,12 @@ Status aiocann_runtime::close(int64_t timeout_ms) {
     if (status.is_ok()) status = device->lane->close_status();
   }
   release_driver(loaded_, stuck > 0);
-  if (stuck == 0) return status;
-  return Status::error(AIOCANN_E_TIMEOUT,
-                       "Closing gave up after %lld ms: %llu commands on %llu streams had not "
-                       "ended. What they use on "
-                       "the devices and in pinned memory is leaked; their ops have failed.",
-                       static_cast<long long>(timeout_ms),
-                       static_cast<unsigned long long>(given_up),
-                       static_cast<unsigned long long>(stuck));
+  if (aborted + stuck == 0) return status;
+  return Status::error(AIOCANN_E_TIMEOUT, "Closing gave up after %lld ms: %llu commands had not ended, and have failed. %s",
+                       static_cast<long long>(timeout_ms), static_cast<unsigned long long>(given_up),
+                       stuck == 0 ? "The driver aborted them."
+                                  : "The driver could not abort them all: what they use on the devices and in pinned "
+                                    "memory is leaked.");
 }
 
 // ---- the C ABI ---------------------------------------------------------------------------------------------

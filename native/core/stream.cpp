@@ -89,6 +89,16 @@ void aiocann_stream::append(Op *op, Settler &settler) {
 }
 
 bool aiocann_stream::marker_passed(Op *op, Settler &settler) {
+  if (op->kind == OpKind::kMark && op->mark_kind == AIOCANN_MARK_RECORD) {
+    // Pinned, as the lock is not held over the call.
+    if (NativeEvent *event = pin_event(op)) {
+      uint64_t microseconds = 0;
+      if (device->runtime->api().aclrtEventGetTimestamp(event->raw, &microseconds) == 0) {
+        op->timestamp_us.store(microseconds, std::memory_order_relaxed);
+      }
+      unpin_event(op);
+    }
+  }
   std::lock_guard<std::mutex> guard(mutex_);
   if (op->is_passed || op->sequence <= passed_sequence_) return false;  // the watchdog was quicker
   passed_sequence_ = op->sequence;
@@ -154,17 +164,9 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
     fault_kind_ = owner->name();
     faulted_.store(true, std::memory_order_release);
   }
-  if (op->event != nullptr) {
-    if (op->kind == OpKind::kMark && op->mark_kind == AIOCANN_MARK_RECORD && op->on_device) {
-      uint64_t microseconds = 0;
-      if (device->runtime->api().aclrtEventGetTimestamp(op->event->raw, &microseconds) == 0) {
-        op->timestamp_us.store(microseconds, std::memory_order_relaxed);
-      }
-    }
-    if (op->event_pins == 0) {
-      device->release_event(op->event);
-      op->event = nullptr;
-    }
+  if (op->event != nullptr && op->event_pins == 0) {
+    device->release_event(op->event);
+    op->event = nullptr;
   }
   if (op->is_internal()) {
     if (op->parent != nullptr && op->parent->stream == this) op->parent->fail(op->status);
@@ -304,13 +306,16 @@ Status aiocann_stream::take_unreported() {
   return status;
 }
 
-void aiocann_stream::give_up(const Status &why, Settler &settler, uint64_t *n_ops) {
+void aiocann_stream::give_up(const Status &why, bool device_has_stopped, Settler &settler, uint64_t *n_ops) {
   std::lock_guard<std::mutex> guard(mutex_);
   for (OpList *list : {&submitted_, &passed_}) {
     while (Op *op = list->pop_front()) {
       op->is_passed = true;
-      bury(op);
-      if (op->is_internal()) continue;
+      if (!device_has_stopped) bury(op);
+      if (op->is_internal()) {
+        if (device_has_stopped) settler.dropped(op);
+        continue;
+      }
       op->fail(why);
       op->publish();
       ++*n_ops;

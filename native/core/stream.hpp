@@ -51,8 +51,9 @@ struct aiocann_stream {
   void unpin_event(Op *op);
   bool faulted() const { return faulted_.load(std::memory_order_acquire); }
   bool idle() const { return unsettled.load(std::memory_order_acquire) == 0; }
-  /// Makes every op that is not settled fail: the runtime has given up on them. Their memory is never freed.
-  void give_up(const Status &why, Settler &settler, uint64_t *n_ops);
+  /// Makes every op that is not settled fail: the runtime has given up on them. Unless the device has stopped
+  /// working on this stream, what they use is never freed.
+  void give_up(const Status &why, bool device_has_stopped, Settler &settler, uint64_t *n_ops);
   /// Asks the lane to look at this stream's head.
   void poke();
 
@@ -84,6 +85,7 @@ struct aiocann_stream {
   Op *fifo_first = nullptr, *fifo_last = nullptr;
   bool is_ready = false;  ///< in the lane's ready list
   bool destroyed = false;
+  bool aborted = false;        ///< by us, when closing: the device has dropped its work
   bool wants_marker = false;  ///< in the lane's list of streams with unmarked work
   uint32_t unmarked = 0;      ///< commands submitted since the last marker
   uint32_t chunks_held = 0, slots_held = 0;
