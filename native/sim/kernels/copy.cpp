@@ -56,38 +56,22 @@ void move(ExecContext &context, const View &to, const View &from) {
                        loop.stride[1][last] != 0 && item <= 8 && loop.dim[along] >= 4 &&
                        loop.dim[last] >= 4;
   if (!crossed) {
-    const int64_t length = loop.dim[last];
     const int64_t out_step = loop.stride[0][last], in_step = loop.stride[1][last];
-    const int64_t chunk = kChunk * 2;  // copying is cheap: fewer, larger pieces
-    parallel_chunks(context, loop.count, chunk, [&](int64_t begin, int64_t end) {
-      int64_t at = begin;
-      int64_t out = 0, in = 0;
-      for_runs(loop, 0, begin, static_cast<size_t>(end - begin),
-               [&](int64_t offset, int64_t, size_t n) {
-                 out = offset;
-                 // The other view's offset for the same position.
-                 int64_t rest = at;
-                 in = 0;
-                 for (int d = last; d >= 0; --d) {
-                   in += rest % loop.dim[d] * loop.stride[1][d];
-                   rest /= loop.dim[d];
-                 }
-                 char *target = to.data + out * bytes;
-                 const char *source = from.data + in * bytes;
-                 if (out_step == 1) {
-                   gather_row(target, source, item, in_step, n);
-                 } else if (in_step == 1) {
-                   scatter_row(target, source, item, out_step, n);
-                 } else {
-                   for (size_t i = 0; i < n; ++i) {
-                     const auto step = static_cast<int64_t>(i);
-                     std::memcpy(target + step * out_step * bytes, source + step * in_step * bytes,
-                                 item);
-                   }
-                 }
-                 at += static_cast<int64_t>(n);
-               });
-      (void)length;
+    // Copying is cheap: larger pieces than elsewhere.
+    parallel_chunks(context, loop.count, kChunk * 2, [&](int64_t begin, int64_t end) {
+      for_paired_runs(loop, begin, end - begin, [&](int64_t out, int64_t in, int64_t n) {
+        char *target = to.data + out * bytes;
+        const char *source = from.data + in * bytes;
+        if (out_step == 1) {
+          gather_row(target, source, item, in_step, static_cast<size_t>(n));
+        } else if (in_step == 1) {
+          scatter_row(target, source, item, out_step, static_cast<size_t>(n));
+        } else {
+          for (int64_t i = 0; i < n; ++i) {
+            std::memcpy(target + i * out_step * bytes, source + i * in_step * bytes, item);
+          }
+        }
+      });
     });
     return;
   }

@@ -42,19 +42,40 @@ AIOCANN_INLINE uint16_t float_to_half(float x) {
 }
 #endif
 
-/// Lanes that the vector code does not cover: huge angles, infinities, NaN.
+/// Whether any lane is huge, infinite or NaN: the vector code does not cover those.
+AIOCANN_INLINE bool has_wild(F x) {
+  const I wild = ~(abs(x) <= kMaxAngle);
+  uint64_t words[sizeof(I) / 8];
+  __builtin_memcpy(words, &wild, sizeof wild);
+  uint64_t any = 0;
+  for (size_t i = 0; i < sizeof(I) / 8; ++i) any |= words[i];
+  return any != 0;
+}
+
+__attribute__((noinline)) void wild_sines(float *out, const float *in, size_t n, int phase) {
+  for (size_t i = 0; i < n; ++i) {
+    if (in[i] <= kMaxAngle && in[i] >= -kMaxAngle) continue;
+    out[i] = phase ? __builtin_cosf(in[i]) : __builtin_sinf(in[i]);
+  }
+}
+
 AIOCANN_INLINE void sines(float *out, const float *in, size_t n, int phase) {
   for (size_t i = 0; i < n; i += kLanes) {
     const size_t part = n - i < kLanes ? n - i : kLanes;
-    float x[kLanes], y[kLanes];
-    const F v = load_part(in + i, part);
-    store(x, v);
-    store(y, sine(v, phase));
-    for (size_t j = 0; j < part; ++j) {
-      if (!(x[j] <= kMaxAngle && x[j] >= -kMaxAngle))
-        y[j] = phase ? __builtin_cosf(x[j]) : __builtin_sinf(x[j]);
+    const F x = part == kLanes ? load(in + i) : load_part(in + i, part);
+    F y = sine(x, phase);
+    if (__builtin_expect(has_wild(x), 0)) {
+      float arguments[kLanes], results[kLanes];
+      store(arguments, x);
+      store(results, y);
+      wild_sines(results, arguments, kLanes, phase);
+      y = load(results);
     }
-    __builtin_memcpy(out + i, y, part * sizeof(float));
+    if (part == kLanes) {
+      store(out + i, y);
+    } else {
+      store_part(out + i, y, part);
+    }
   }
 }
 

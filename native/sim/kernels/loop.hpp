@@ -44,6 +44,17 @@ struct Loop {
   void fill(const View *views, int n_views, bool reorder);
 };
 
+/// Where element `index` of a view lies, in elements.
+inline int64_t offset_at(const Loop &loop, int view, int64_t index) {
+  int64_t offset = 0;
+  for (int d = loop.rank - 1; d > 0; --d) {
+    const int64_t above = index / loop.dim[d];
+    offset += (index - above * loop.dim[d]) * loop.stride[view][d];
+    index = above;
+  }
+  return loop.rank == 0 ? 0 : offset + index * loop.stride[view][0];
+}
+
 /// Calls run(offset, stride, length) for the pieces of [position, position + n) that have one stride.
 template <class Run>
 void for_runs(const Loop &loop, int view, int64_t position, size_t n, Run run) {
@@ -72,6 +83,37 @@ void for_runs(const Loop &loop, int view, int64_t position, size_t n, Run run) {
       offset += stride[d];
       if (++at[d] < loop.dim[d]) break;
       offset -= loop.dim[d] * stride[d];
+      at[d] = 0;
+    }
+  }
+}
+
+/// The same for two views at once: run(first_offset, second_offset, length), with the strides of the last axis.
+template <class Run>
+void for_paired_runs(const Loop &loop, int64_t position, int64_t n, Run run) {
+  int64_t at[kMaxRank];
+  int64_t first = 0, second = 0;
+  const int last = loop.rank - 1;
+  for (int d = last; d >= 0; --d) {
+    at[d] = position % loop.dim[d];
+    position /= loop.dim[d];
+    first += at[d] * loop.stride[0][d];
+    second += at[d] * loop.stride[1][d];
+  }
+  while (n > 0) {
+    const int64_t left = loop.dim[last] - at[last];
+    const int64_t length = n < left ? n : left;
+    run(first, second, length);
+    n -= length;
+    first -= at[last] * loop.stride[0][last];
+    second -= at[last] * loop.stride[1][last];
+    at[last] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      first += loop.stride[0][d];
+      second += loop.stride[1][d];
+      if (++at[d] < loop.dim[d]) break;
+      first -= loop.dim[d] * loop.stride[0][d];
+      second -= loop.dim[d] * loop.stride[1][d];
       at[d] = 0;
     }
   }

@@ -59,10 +59,28 @@ bool is_plain(const Matrix &m, MatmulRounding rounding) {
   return by_rows || by_cols;
 }
 
+/// Memory that a thread keeps from tile to tile: fresh pages would cost more than the conversion that fills them.
+class Scratch {
+ public:
+  float *get(size_t count) {
+    if (count > size_) {
+      memory_.reset();
+      memory_.reset(new float[count]);
+      size_ = count;
+    }
+    return memory_.get();
+  }
+
+ private:
+  std::unique_ptr<float[]> memory_;
+  size_t size_ = 0;
+};
+thread_local Scratch left_scratch, right_scratch, result_scratch;
+
 /// A float32 matrix for BLAS: the operand itself, or a packed copy of it.
 class Operand2d {
  public:
-  Operand2d(const Matrix &m, MatmulRounding rounding) {
+  Operand2d(const Matrix &m, MatmulRounding rounding, Scratch *scratch) {
     if (is_plain(m, rounding)) {
       data = reinterpret_cast<const float *>(m.data);
       row = m.row_stride;
@@ -77,12 +95,12 @@ class Operand2d {
     const int64_t outer = by_cols ? m.cols : m.rows, inner = by_cols ? m.rows : m.cols;
     const int64_t outer_stride = by_cols ? m.col_stride : m.row_stride;
     const int64_t inner_stride = by_cols ? m.row_stride : m.col_stride;
-    copy_.reset(new float[static_cast<size_t>(std::max<int64_t>(1, outer * inner))]);
+    float *copy = scratch->get(static_cast<size_t>(outer * inner));
     const size_t item = size_of(m.dtype);
     unsigned char raw[kBlock * 4];
     for (int64_t i = 0; i < outer; ++i) {
       const char *from = m.data + i * outer_stride * static_cast<int64_t>(item);
-      float *to = copy_.get() + i * inner;
+      float *to = copy + i * inner;
       if (inner_stride == 1) {
         read_elements(to, from, m.dtype, static_cast<size_t>(inner));
         continue;
@@ -96,19 +114,15 @@ class Operand2d {
     }
     const auto count = static_cast<size_t>(outer * inner);
     if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kF16)
-      requantise(copy_.get(), ACL_FLOAT16, count);
-    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kHf32)
-      table().round_hf32(copy_.get(), count);
-    data = copy_.get();
+      requantise(copy, ACL_FLOAT16, count);
+    if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kHf32) table().round_hf32(copy, count);
+    data = copy;
     row = by_cols ? 1 : inner;
     col = by_cols ? inner : 1;
   }
 
   const float *data;
   int64_t row, col;
-
- private:
-  std::unique_ptr<float[]> copy_;
 };
 
 /// Runs inside a task: no further splitting.
@@ -120,7 +134,7 @@ class Inline : public ExecContext {
 };
 
 void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const MatmulParams &p) {
-  const Operand2d left(a, p.rounding), right(b, p.rounding);
+  const Operand2d left(a, p.rounding, &left_scratch), right(b, p.rounding, &right_scratch);
   Gemm gemm;
   gemm.k = a.cols;
   const bool native = out.dtype == ACL_FLOAT && (p.via == ACL_DT_UNDEFINED || p.via == ACL_FLOAT) &&
@@ -146,10 +160,10 @@ void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const MatmulP
     return;
   }
   const auto count = static_cast<size_t>(out.rows * out.cols);
-  std::unique_ptr<float[]> result(new float[count]);
-  gemm.c = result.get();
+  float *result = result_scratch.get(count);
+  gemm.c = result;
   run_gemm(gemm);
-  if (p.via != ACL_DT_UNDEFINED && p.via != out.dtype) requantise(result.get(), p.via, count);
+  if (p.via != ACL_DT_UNDEFINED && p.via != out.dtype) requantise(result, p.via, count);
   View to, from;
   to.data = const_cast<char *>(out.data);
   to.dtype = out.dtype;
@@ -158,7 +172,7 @@ void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const MatmulP
   to.shape.dim[1] = from.shape.dim[1] = out.cols;
   to.stride[0] = out.row_stride;
   to.stride[1] = out.col_stride;
-  from.data = reinterpret_cast<char *>(result.get());
+  from.data = reinterpret_cast<char *>(result);
   from.dtype = ACL_FLOAT;
   from.stride[0] = out.cols;
   from.stride[1] = 1;

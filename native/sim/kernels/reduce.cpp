@@ -117,15 +117,6 @@ void put(const View &out, int64_t offset, aclDataType via, double value) {
                  1);
 }
 
-int64_t offset_at(const Loop &loop, int view, int64_t index) {
-  int64_t offset = 0;
-  for (int d = loop.rank - 1; d >= 0; --d) {
-    offset += index % loop.dim[d] * loop.stride[view][d];
-    index /= loop.dim[d];
-  }
-  return offset;
-}
-
 /// Every result from its own elements. Few results of many elements are cut along the reduced axes as well.
 template <class T>
 void reduce_rows(ExecContext &context, const View &out, const Parts &parts, const ReduceParams &p) {

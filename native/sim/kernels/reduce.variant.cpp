@@ -1,8 +1,8 @@
 // reduce.variant.cpp: sums over rows in a fixed tree, and what softmax and the norms are made of.
 //
 // A row is cut into blocks of kBlock elements. A block is added up in kWide interleaved float32 sums, which are
-// then added as double; blocks are added as double. The tree depends on the length alone, so that a sum is the
-// same on every CPU.
+// then halved as double until one is left; blocks are added as double. The tree depends on the length alone, so
+// that a sum is the same on every CPU.
 #include "sim/kernels/loops.hpp"
 #include "sim/kernels/vmath.hpp"
 
@@ -32,9 +32,12 @@ AIOCANN_INLINE double sum_of(const float *in, size_t n, Function f) {
       for (size_t j = 0; j < part; ++j) lanes[lane++] += tail[j];
       i += part;
     }
-    double block = 0;
-    for (size_t j = 0; j < kWide; ++j) block += lanes[j];
-    total += block;
+    double halves[kWide];
+    for (size_t j = 0; j < kWide; ++j) halves[j] = lanes[j];
+    for (size_t width = kWide / 2; width != 0; width /= 2) {
+      for (size_t j = 0; j < width; ++j) halves[j] += halves[j + width];
+    }
+    total += halves[0];
   }
   return total;
 }
@@ -62,14 +65,18 @@ float max(const float *in, size_t n) {
     best = select(x > best, x, best);
     bad |= x != x;
   }
+  uint64_t words[sizeof(I) / 8];
+  __builtin_memcpy(words, &bad, sizeof bad);
+  uint64_t any = 0;
+  for (size_t i = 0; i < sizeof(I) / 8; ++i) any |= words[i];
+  if (any != 0) return __builtin_nanf("");
   float lanes[kLanes];
   store(lanes, best);
-  float result = lanes[0];
-  for (size_t j = 0; j < kLanes; ++j) {
-    if (bad[j]) return __builtin_nanf("");
-    if (lanes[j] > result) result = lanes[j];
+  for (size_t width = kLanes / 2; width != 0; width /= 2) {
+    for (size_t i = 0; i < width; ++i)
+      lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
   }
-  return result;
+  return lanes[0];
 }
 
 void accumulate(ReduceOp op, float *acc, const float *in, size_t n) {

@@ -26,28 +26,40 @@ View row_part(const View &view, int n_outer) {
   return part;
 }
 
-char *row_address(const View &outer, int64_t index) {
-  int64_t offset = 0;
-  for (int d = outer.shape.rank - 1; d >= 0; --d) {
-    offset += index % outer.shape.dim[d] * outer.stride[d];
-    index /= outer.shape.dim[d];
+/// Where the rows of a view begin.
+class RowPlaces {
+ public:
+  RowPlaces(const View &view, int n_outer)
+      : data_(view.data),
+        item_(static_cast<int64_t>(size_of(view.dtype))),
+        loop_(outer_loop(view, n_outer)) {}
+
+  char *operator[](int64_t index) const { return data_ + offset_at(loop_, 0, index) * item_; }
+
+ private:
+  static Loop outer_loop(const View &view, int n_outer) {
+    const View outer = outer_part(view, n_outer);
+    return Loop::in_order(&outer, 1);
   }
-  return outer.data + offset * static_cast<int64_t>(size_of(outer.dtype));
-}
+
+  char *data_;
+  int64_t item_;
+  Loop loop_;
+};
 
 /// Rows of a view, whole: in place where they lie in memory as numbers, otherwise in a buffer.
 template <class T>
 class RowReader {
  public:
   RowReader(const View &view, int n_outer)
-      : outer_(outer_part(view, n_outer)),
+      : places_(view, n_outer),
         row_(row_part(view, n_outer)),
         loop_(Loop::in_order(&row_, 1)),
         reader_(loop_, 0, row_),
         length_(loop_.count) {}
 
   const T *row(int64_t index) {
-    reader_.move_to(row_address(outer_, index));
+    reader_.move_to(places_[index]);
     if (reader_.is_direct()) return reader_.fetch(0, 0);
     buffer_.resize(static_cast<size_t>(length_));
     for (int64_t at = 0; at < length_; at += static_cast<int64_t>(kBlock)) {
@@ -58,7 +70,8 @@ class RowReader {
   }
 
  private:
-  View outer_, row_;
+  RowPlaces places_;
+  View row_;
   Loop loop_;
   Reader<T> reader_;
   int64_t length_;
@@ -69,14 +82,14 @@ template <class T>
 class RowWriter {
  public:
   RowWriter(const View &view, int n_outer)
-      : outer_(outer_part(view, n_outer)),
+      : places_(view, n_outer),
         row_(row_part(view, n_outer)),
         loop_(Loop::in_order(&row_, 1)),
         writer_(loop_, 0, row_),
         length_(loop_.count) {}
 
   T *begin(int64_t index) {
-    writer_.move_to(row_address(outer_, index));
+    writer_.move_to(places_[index]);
     if (writer_.is_direct()) return writer_.begin(0);
     buffer_.resize(static_cast<size_t>(length_));
     return buffer_.data();
@@ -92,7 +105,8 @@ class RowWriter {
   }
 
  private:
-  View outer_, row_;
+  RowPlaces places_;
+  View row_;
   Loop loop_;
   Writer<T> writer_;
   int64_t length_;
@@ -169,6 +183,8 @@ int norm_kernel(ExecContext &context, const void *args) {
   if (p.has_bias) bias = whole(op.views[next++]);
   const View *mean_view = p.has_mean ? &op.views[next++] : nullptr;
   const View *rstd_view = p.has_rstd ? &op.views[next++] : nullptr;
+  const RowPlaces means(p.has_mean ? *mean_view : in, p.n_outer),
+      rstds(p.has_rstd ? *rstd_view : in, p.n_outer);
   const int64_t n_rows = outer_part(in, p.n_outer).count();
   const auto length = static_cast<size_t>(row_part(in, p.n_outer).count());
   parallel_chunks(
@@ -187,10 +203,8 @@ int norm_kernel(ExecContext &context, const void *args) {
           table().normalise(y, x, length, mean, rstd, p.has_weight ? weight.data() : nullptr,
                             p.has_bias ? bias.data() : nullptr);
           writer.end();
-          if (mean_view != nullptr)
-            write_elements(row_address(*mean_view, row), mean_view->dtype, &mean, 1);
-          if (rstd_view != nullptr)
-            write_elements(row_address(*rstd_view, row), rstd_view->dtype, &rstd, 1);
+          if (mean_view != nullptr) write_elements(means[row], mean_view->dtype, &mean, 1);
+          if (rstd_view != nullptr) write_elements(rstds[row], rstd_view->dtype, &rstd, 1);
         }
       });
   return 0;
