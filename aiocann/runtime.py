@@ -362,13 +362,19 @@ async def _finish_closing(
     # The native half keeps to the timeout by itself; this one is for when it does not.
     if not await settled(closing, timeout + 5.0):
         raise error_for(NativeError(E_TIMEOUT, f"closing took over {timeout} s"))
+    untold: BaseException | None = None
     for device in runtime.devices:
         if device.main_stream is not None:
             device.main_stream.settle_all()
-            device.main_stream.raise_unretrieved()
+            try:
+                device.main_stream.raise_unretrieved()
+            except Exception as exc:
+                untold = untold or exc
     failure = closing.exception()
     if failure is not None:
-        raise clone(failure)
+        raise clone(failure) from untold
+    if untold is not None:
+        raise untold
 
 
 def _check_devices(
