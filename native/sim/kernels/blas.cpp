@@ -1,5 +1,6 @@
 // blas.cpp: OpenBLAS, found beside this library under a private name, or else the built-in product.
 #include <dlfcn.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,10 +30,35 @@ std::string own_folder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+/// OpenBLAS starts a thread for every CPU that it may use, at the moment it is loaded, and only the environment could
+/// tell it not to. It counts the CPUs of the thread that loads it: let that be one.
+class OneCpu {
+ public:
+  OneCpu() {
+    const int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof before_, &before_) != 0)
+      return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    changed_ = sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+  ~OneCpu() {
+    if (changed_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OneCpu(const OneCpu &) = delete;
+  OneCpu &operator=(const OneCpu &) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool changed_ = false;
+};
+
 Sgemm load_sgemm() {
   const char *wish = std::getenv("AIOCANN_SIM_BLAS");
   if (wish != nullptr && std::strcmp(wish, "builtin") == 0) return nullptr;
   const std::string path = own_folder() + "/libaiocann_openblas.so";
+  OneCpu one;
   // Local: its symbols must not meet those of a BLAS that the process has. It stays loaded for good.
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) return nullptr;
