@@ -63,8 +63,8 @@ void Lane::close_device() {
   // First the reactor: when it has ended, nobody but us touches what is left.
   Reactor *reactor = device_->reactor.get();
   reactor->ask_to_stop();
-  if (!internal_->aborted &&
-      api.aclrtLaunchCallback(Reactor::stop_callback, reactor, ACL_CALLBACK_NO_BLOCK, internal_->raw) != 0) {
+  if (!internal_->aborted && api.aclrtLaunchCallback(Reactor::stop_callback, reactor,
+                                                     ACL_CALLBACK_NO_BLOCK, internal_->raw) != 0) {
     Reactor::stop_callback(reactor);  // it looks when its report times out
   }
   reactor->join();
@@ -75,7 +75,8 @@ void Lane::close_device() {
   for (Stream *stream : streams) close_stream(stream, leak);
   if (!internal_->drained()) {
     uint64_t parts = 0;
-    internal_->give_up(Status::error(AIOCANN_E_CLOSED, "The runtime was closed."), internal_->aborted, settler_, &parts);
+    internal_->give_up(Status::error(AIOCANN_E_CLOSED, "The runtime was closed."),
+                       internal_->aborted, settler_, &parts);
   }
   settler_.run();
   device_->unregister_stream(internal_);
@@ -106,7 +107,8 @@ void Lane::close_stream(Stream *stream, bool leak) {
   stream->closing.store(true, std::memory_order_release);
   const bool drained = stream->drained();
   const Status why = Status::error(
-      AIOCANN_E_CLOSED, "The runtime was closed while this was in flight, and it did not end in time. %s",
+      AIOCANN_E_CLOSED,
+      "The runtime was closed while this was in flight, and it did not end in time. %s",
       stream->aborted || drained ? "It was aborted."
                                  : "Its memory on the device and in pinned blocks is leaked.");
   if (!drained) stream->give_up(why, stream->aborted, settler_, &ops_given_up_);

@@ -202,11 +202,14 @@ Status aiocann_runtime::close(int64_t timeout_ms) {
   }
   release_driver(loaded_, stuck > 0);
   if (aborted + stuck == 0) return status;
-  return Status::error(AIOCANN_E_TIMEOUT, "Closing gave up after %lld ms: %llu commands had not ended, and have failed. %s",
-                       static_cast<long long>(timeout_ms), static_cast<unsigned long long>(given_up),
-                       stuck == 0 ? "The driver aborted them."
-                                  : "The driver could not abort them all: what they use on the devices and in pinned "
-                                    "memory is leaked.");
+  return Status::error(
+      AIOCANN_E_TIMEOUT,
+      "Closing gave up after %lld ms: %llu commands had not ended, and have failed. %s",
+      static_cast<long long>(timeout_ms), static_cast<unsigned long long>(given_up),
+      stuck == 0
+          ? "The driver aborted them."
+          : "The driver could not abort them all: what they use on the devices and in pinned "
+            "memory is leaked.");
 }
 
 // ---- the C ABI ---------------------------------------------------------------------------------------------

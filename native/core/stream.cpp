@@ -306,7 +306,8 @@ Status aiocann_stream::take_unreported() {
   return status;
 }
 
-void aiocann_stream::give_up(const Status &why, bool device_has_stopped, Settler &settler, uint64_t *n_ops) {
+void aiocann_stream::give_up(const Status &why, bool device_has_stopped, Settler &settler,
+                             uint64_t *n_ops) {
   std::lock_guard<std::mutex> guard(mutex_);
   for (OpList *list : {&submitted_, &passed_}) {
     while (Op *op = list->pop_front()) {

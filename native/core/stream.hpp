@@ -85,7 +85,7 @@ struct aiocann_stream {
   Op *fifo_first = nullptr, *fifo_last = nullptr;
   bool is_ready = false;  ///< in the lane's ready list
   bool destroyed = false;
-  bool aborted = false;        ///< by us, when closing: the device has dropped its work
+  bool aborted = false;       ///< by us, when closing: the device has dropped its work
   bool wants_marker = false;  ///< in the lane's list of streams with unmarked work
   uint32_t unmarked = 0;      ///< commands submitted since the last marker
   uint32_t chunks_held = 0, slots_held = 0;

@@ -80,7 +80,8 @@ BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divid
 def repeat_into(b: Array, shape: tuple[int, ...]) -> Array:
     """Repeat a whole array, along every axis, as often as it fits."""
     b = b.reshape((1,) * (len(shape) - b.ndim) + b.shape)
-    return np.tile(b, [n // m for n, m in zip(shape, b.shape, strict=True)])
+    times = [shape[axis] // b.shape[axis] for axis in range(b.ndim)]
+    return np.tile(b, times)
 
 
 BROADCASTS = [
@@ -190,8 +191,9 @@ async def test_mul_mat_may_trade_precision(runs: OpRuns) -> None:
 
 
 def softmax(x: Array) -> Array:
-    shifted = np.exp(x - x.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
+    shifted: Array = np.exp(x - x.max(axis=-1, keepdims=True))
+    total: Array = shifted.sum(axis=-1, keepdims=True)
+    return shifted / total
 
 
 def slopes(n_heads: int, max_bias: float) -> Array:

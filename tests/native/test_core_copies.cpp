@@ -8,8 +8,8 @@ using namespace core_test;
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-const uint64_t kSizes[] = {1, 3, 511, 4096, 65535, 65536, 65537, kMiB + 1, 4 * kMiB - 1, 4 * kMiB, 4 * kMiB + 1,
-                           21 * kMiB + 5};
+const uint64_t kSizes[] = {1,     3,        511,          4096,     65535,        65536,
+                           65537, kMiB + 1, 4 * kMiB - 1, 4 * kMiB, 4 * kMiB + 1, 21 * kMiB + 5};
 
 void *address(aiocann_mem *mem) { return reinterpret_cast<void *>(aiocann_mem_address(mem)); }
 
@@ -92,9 +92,10 @@ void host_to_host_in_order() {
     auto bytes = pattern(size, size + 1);
     std::vector<unsigned char> middle(size), back(size), end(size);
     aiocann_mem *buffer = rt.lazy(size);
-    aiocann_op *ops[] = {rt.copy(stream, of(buffer), of(bytes), size), rt.copy(stream, of(middle), of(buffer), size),
-                         rt.copy(stream, of(back), of(middle), size), rt.copy(stream, of(buffer), of(back), size),
-                         rt.copy(stream, of(end), of(buffer), size)};
+    aiocann_op *ops[] = {
+        rt.copy(stream, of(buffer), of(bytes), size), rt.copy(stream, of(middle), of(buffer), size),
+        rt.copy(stream, of(back), of(middle), size), rt.copy(stream, of(buffer), of(back), size),
+        rt.copy(stream, of(end), of(buffer), size)};
     for (aiocann_op *op : ops) finish(rt.loop, op);
     CHECK(middle == bytes);
     CHECK(back == bytes);
@@ -128,7 +129,8 @@ void between_devices(const char *peers, int32_t path) {
     aiocann_op *event2 = rt.mark(second, AIOCANN_MARK_RECORD);
     aiocann_op *wait2 = rt.wait(first, event2);
     aiocann_op *down2 = rt.copy(first, of(back2), of(c), size);
-    for (aiocann_op *op : {up, event, wait, pull, push, down, event2, wait2, down2}) finish(rt.loop, op);
+    for (aiocann_op *op : {up, event, wait, pull, push, down, event2, wait2, down2})
+      finish(rt.loop, op);
     CHECK(back == bytes);
     CHECK(back2 == bytes);
     for (aiocann_mem *mem : {a, b, c}) aiocann_mem_release(mem);
@@ -142,7 +144,8 @@ void between_devices(const char *peers, int32_t path) {
 void without_notification() {
   Runtime rt(1);
   aiocann_stream *stream = rt.stream();
-  aiocann_mem *pinned = rt.pinned(1000 * 256), *buffer = rt.lazy(1000 * 256), *back = rt.pinned(1000 * 256);
+  aiocann_mem *pinned = rt.pinned(1000 * 256), *buffer = rt.lazy(1000 * 256),
+              *back = rt.pinned(1000 * 256);
   auto bytes = pattern(1000 * 256, 9);
   std::memcpy(address(pinned), bytes.data(), bytes.size());
   for (uint64_t i = 0; i < 1000; ++i) {
@@ -184,8 +187,10 @@ void bad_arguments() {
   CHECK_EQ(aiocann_stream_memset(stream, there, 0, 0, 10, rt.loop.raw, &op), AIOCANN_E_USAGE);
   CHECK_EQ(aiocann_stream_memset(stream, here, 90, 0, 11, rt.loop.raw, &op), AIOCANN_E_USAGE);
   aiocann_mem *mem = nullptr;
-  CHECK_EQ(aiocann_device_allocate(rt.device(0), 0, nullptr, 0, rt.loop.raw, &mem, &op), AIOCANN_E_USAGE);
-  CHECK_EQ(aiocann_device_allocate(rt.device(1), 8, stream, 0, rt.loop.raw, &mem, &op), AIOCANN_E_USAGE);
+  CHECK_EQ(aiocann_device_allocate(rt.device(0), 0, nullptr, 0, rt.loop.raw, &mem, &op),
+           AIOCANN_E_USAGE);
+  CHECK_EQ(aiocann_device_allocate(rt.device(1), 8, stream, 0, rt.loop.raw, &mem, &op),
+           AIOCANN_E_USAGE);
   CHECK_EQ(aiocann_pinned_allocate(rt.raw, 0, rt.loop.raw, &op), AIOCANN_E_USAGE);
   // Nothing to copy: settled at once, delivered once.
   const aiocann_span dst = of(here), src = of(host);
@@ -202,7 +207,8 @@ void no_wait_allocation() {
   Runtime rt(1);
   aiocann_mem *mem = nullptr;
   aiocann_op *op = nullptr;
-  CHECK_EQ(aiocann_device_allocate(rt.device(0), 4096, nullptr, 1, rt.loop.raw, &mem, &op), AIOCANN_E_WOULD_BLOCK);
+  CHECK_EQ(aiocann_device_allocate(rt.device(0), 4096, nullptr, 1, rt.loop.raw, &mem, &op),
+           AIOCANN_E_WOULD_BLOCK);
   aiocann_mem *first = rt.allocate(4096);
   CHECK_OK(aiocann_device_allocate(rt.device(0), 4096, nullptr, 1, rt.loop.raw, &mem, &op));
   CHECK(op == nullptr);

@@ -66,7 +66,8 @@ void faults_follow_events() {
   CHECK_OK(sim().release(0, -1));
   for (aiocann_op *op : {event, wait, copy, event2, wait2, work}) {
     rt.loop.await(op);
-    if (aiocann_op_state(op) != 2) check::fail(__FILE__, __LINE__, "an op ordered after a fault went well");
+    if (aiocann_op_state(op) != 2)
+      check::fail(__FILE__, __LINE__, "an op ordered after a fault went well");
     CHECK_EQ(aiocann_op_error(op)->code, AIOCANN_E_PREDECESSOR);
     CHECK_EQ(aiocann_op_error(op)->cause_op, id);
     CHECK_EQ(std::string(aiocann_op_error(op)->cause_kind), "memset");

@@ -41,9 +41,10 @@ aiocann_node node(const char *op, int32_t a, int32_t b, int32_t out) {
 }
 
 /// out = (a + b) * (a + b) + a, over intermediates.
-aiocann_graph *chain(Runtime &rt, int64_t n, aiocann_mem *a, aiocann_mem *b, aiocann_mem *out, int32_t device = 0) {
-  const aiocann_tensor tensors[] = {vector_of(n, a), vector_of(n, b), vector_of(n, nullptr), vector_of(n, nullptr),
-                                    vector_of(n, out)};
+aiocann_graph *chain(Runtime &rt, int64_t n, aiocann_mem *a, aiocann_mem *b, aiocann_mem *out,
+                     int32_t device = 0) {
+  const aiocann_tensor tensors[] = {vector_of(n, a), vector_of(n, b), vector_of(n, nullptr),
+                                    vector_of(n, nullptr), vector_of(n, out)};
   const aiocann_node nodes[] = {node("add", 0, 1, 2), node("mul", 2, 2, 3), node("add", 3, 0, 4)};
   aiocann_graph *graph = nullptr;
   accepted(aiocann_graph_create(rt.device(device), tensors, 5, nodes, 3, &graph));
@@ -100,8 +101,10 @@ void computes_in_stream_order() {
 void faults_name_the_node() {
   Runtime rt(2);
   aiocann_stream *stream = rt.stream(0), *other = rt.stream(1);
-  aiocann_mem *a = rt.lazy(4000, 0), *out = rt.lazy(4000, 0), *there = rt.lazy(4000, 1), *result = rt.lazy(4000, 1);
-  aiocann_graph *graph = chain(rt, 1000, a, a, out), *fine = chain(rt, 1000, there, there, result, 1);
+  aiocann_mem *a = rt.lazy(4000, 0), *out = rt.lazy(4000, 0), *there = rt.lazy(4000, 1),
+              *result = rt.lazy(4000, 1);
+  aiocann_graph *graph = chain(rt, 1000, a, a, out),
+                *fine = chain(rt, 1000, there, there, result, 1);
   CHECK_OK(sim().inject("kernel", "aclnnMul", 1, 0));
   aiocann_op *op = compute(rt, graph, stream);
   rt.loop.await(op);
@@ -132,7 +135,8 @@ void failures_before_anything_runs() {
   aiocann_mem *out = rt.lazy(4000, 0);
   // Memory of another device, or of the host.
   for (aiocann_mem *wrong : {there, pinned}) {
-    const aiocann_tensor tensors[] = {vector_of(1000, a), vector_of(1000, wrong), vector_of(1000, a)};
+    const aiocann_tensor tensors[] = {vector_of(1000, a), vector_of(1000, wrong),
+                                      vector_of(1000, a)};
     const aiocann_node nodes[] = {node("add", 0, 1, 2)};
     aiocann_graph *graph = nullptr;
     CHECK_EQ(aiocann_graph_create(rt.device(0), tensors, 3, nodes, 1, &graph), AIOCANN_E_USAGE);

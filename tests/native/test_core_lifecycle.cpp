@@ -28,16 +28,20 @@ void what_cannot_be_opened() {
   Loop loop;
   const int32_t twice[] = {0, 0}, negative[] = {-3}, missing[] = {9};
   CHECK_CONTAINS(refused({"tpu", nullptr, nullptr, -1}, loop, AIOCANN_E_USAGE), "tpu");
-  CHECK_CONTAINS(refused({"sim", "/nonexistent/libsim.so", nullptr, -1}, loop, AIOCANN_E_LIBRARY), "/nonexistent");
+  CHECK_CONTAINS(refused({"sim", "/nonexistent/libsim.so", nullptr, -1}, loop, AIOCANN_E_LIBRARY),
+                 "/nonexistent");
   CHECK_OK(sim().configure("devices", "2"));
-  CHECK_CONTAINS(refused({"sim", Simulator::path(), nullptr, 5}, loop, AIOCANN_E_USAGE), "5 devices");
-  CHECK_CONTAINS(refused({"sim", Simulator::path(), nullptr, 0}, loop, AIOCANN_E_USAGE), "at least one");
+  CHECK_CONTAINS(refused({"sim", Simulator::path(), nullptr, 5}, loop, AIOCANN_E_USAGE),
+                 "5 devices");
+  CHECK_CONTAINS(refused({"sim", Simulator::path(), nullptr, 0}, loop, AIOCANN_E_USAGE),
+                 "at least one");
   CHECK_CONTAINS(refused({"sim", Simulator::path(), twice, 2}, loop, AIOCANN_E_USAGE), "twice");
   CHECK_CONTAINS(refused({"sim", Simulator::path(), negative, 1}, loop, AIOCANN_E_USAGE), "-3");
   CHECK_CONTAINS(refused({"sim", Simulator::path(), missing, 1}, loop, 107001), "aclrtSetDevice");
   CHECK_OK(sim().inject("call", "aclInit", 1, 500000));
   CHECK_CONTAINS(refused({"sim", Simulator::path(), nullptr, -1}, loop, 500000), "aclInit");
-  for (const char *function : {"aclrtSubscribeReport", "aclrtCreateStream", "aclrtGetCurrentContext"}) {
+  for (const char *function :
+       {"aclrtSubscribeReport", "aclrtCreateStream", "aclrtGetCurrentContext"}) {
     CHECK_OK(sim().inject("call", function, 0, 507899));
     CHECK_CONTAINS(refused({"sim", Simulator::path(), nullptr, -1}, loop, 507899), function);
     sim().clear_faults();
