@@ -232,6 +232,7 @@ void task_ids_increase_per_stream() {
     CHECK_OK(aclrtGetThreadLastTaskId(&id));
     CHECK_EQ(id, i);
   }
+  sync(a);
   CHECK_OK(aclrtMemsetAsync(memory, kKiB, 1, kKiB, b));
   CHECK_OK(aclrtGetThreadLastTaskId(&id));
   CHECK_EQ(id, 0);
