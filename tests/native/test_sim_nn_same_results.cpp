@@ -1,0 +1,104 @@
+// Results depend on shapes and values, never on the number of threads: the program runs itself with one thread
+// and with several, and every bit must agree.
+#include <cstdio>
+#include <cstdlib>
+
+#include "nn_fixture.hpp"
+
+using namespace nn;
+
+namespace {
+
+uint64_t digest = 14695981039346656037u;
+
+void take(Tensor &t) {
+  for (const double value : t.read()) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    digest = (digest ^ bits) * 1099511628211u;
+  }
+}
+
+/// Large enough that every engine cuts its work into several pieces.
+uint64_t results() {
+  const int64_t m = 700, k = 190, n = 1100;
+  Tensor a({m, k}, ACL_FLOAT), b({k, n}, ACL_FLOAT), c({m, n}, ACL_FLOAT), d({m, n}, ACL_FLOAT);
+  Tensor half({m, n}, ACL_FLOAT16), turned({n, m}, ACL_FLOAT), rows({m}, ACL_FLOAT),
+      columns({n}, ACL_FLOAT), all({}, ACL_FLOAT);
+  Tensor ids({500}, ACL_INT64), picked({500, n}, ACL_FLOAT);
+  a.random();
+  b.random();
+  ids.random(0, m - 1);
+  Ints last({1}), first({0}), none({}), swap({1, 0}), row({n});
+  Scalar two(2, ACL_FLOAT);
+  execute([&](auto *w, auto *e) { return aclnnMmGetWorkspaceSize(a, b, c, 0, w, e); }, aclnnMm);
+  take(c);
+  execute([&](auto *w, auto *e) { return aclnnMmGetWorkspaceSize(a, b, d, 3, w, e); }, aclnnMm);
+  take(d);
+  execute([&](auto *w, auto *e) { return aclnnGeluV2GetWorkspaceSize(c, 0, d, w, e); },
+          aclnnGeluV2);
+  take(d);
+  execute([&](auto *w, auto *e) { return aclnnSoftmaxGetWorkspaceSize(c, 1, d, w, e); },
+          aclnnSoftmax);
+  take(d);
+  execute([&](auto *w, auto *e) { return aclnnSoftmaxGetWorkspaceSize(c, 0, d, w, e); },
+          aclnnSoftmax);
+  take(d);
+  execute(
+      [&](auto *w, auto *e) {
+        return aclnnLayerNormGetWorkspaceSize(c, row, nullptr, nullptr, 1e-5, d, nullptr, nullptr,
+                                              w, e);
+      },
+      aclnnLayerNorm);
+  take(d);
+  execute([&](auto *w, auto *e) { return aclnnCastGetWorkspaceSize(c, ACL_FLOAT16, half, w, e); },
+          aclnnCast);
+  take(half);
+  execute([&](auto *w, auto *e) { return aclnnPermuteGetWorkspaceSize(c, swap, turned, w, e); },
+          aclnnPermute);
+  take(turned);
+  execute(
+      [&](auto *w, auto *e) {
+        return aclnnReduceSumGetWorkspaceSize(c, last, false, ACL_FLOAT, rows, w, e);
+      },
+      aclnnReduceSum);
+  take(rows);
+  execute(
+      [&](auto *w, auto *e) {
+        return aclnnReduceSumGetWorkspaceSize(c, first, false, ACL_FLOAT, columns, w, e);
+      },
+      aclnnReduceSum);
+  take(columns);
+  execute(
+      [&](auto *w, auto *e) { return aclnnNormGetWorkspaceSize(c, two, none, false, all, w, e); },
+      aclnnNorm);
+  take(all);
+  execute([&](auto *w, auto *e) { return aclnnGatherV2GetWorkspaceSize(c, 0, ids, picked, w, e); },
+          aclnnGatherV2);
+  take(picked);
+  return digest;
+}
+
+unsigned long long digest_with(const char *threads, const char *program) {
+  setenv("AIOCANN_SIM_THREADS", threads, 1);
+  FILE *child = popen((std::string("\"") + program + "\" digest").c_str(), "r");
+  CHECK(child != nullptr);
+  unsigned long long value = 0;
+  CHECK_EQ(std::fscanf(child, "%llu", &value), 1);
+  CHECK_EQ(pclose(child), 0);
+  return value;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  if (argc == 2) {
+    std::printf("%llu\n", static_cast<unsigned long long>(results()));
+    return 0;
+  }
+  const unsigned long long one = digest_with("1", argv[0]);
+  CHECK(one != 0);
+  CHECK_EQ(digest_with("2", argv[0]), one);
+  CHECK_EQ(digest_with("5", argv[0]), one);
+  return 0;
+}
