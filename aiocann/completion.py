@@ -440,11 +440,13 @@ class HostCall(Operation[T]):
         return True
 
     def _delivered(self, reactor: Reactor | None) -> None:
-        if not self._state:
-            self._run(reactor)
-        super()._delivered(reactor)
-        for other in list(self._foreign or ()):
-            other.post(self)
+        try:
+            if not self._state:
+                self._run(reactor)
+        finally:  # whatever the function raised, nobody is left waiting
+            super()._delivered(reactor)
+            for other in list(self._foreign or ()):
+                other.post(self)
 
     def _run(self, reactor: Reactor | None) -> None:
         call, self._call = self._call, None
@@ -467,6 +469,13 @@ class HostCall(Operation[T]):
             self._result = self._context.run(function, *args)
         except Exception as exc:
             self._set_error(exc)
+        except BaseException as exc:
+            # In an awaiter it would pass for the awaiter's own cancellation or exit.
+            error = RuntimeError(f"host_call: {function!r} raised {exc!r}")
+            error.__cause__ = exc
+            self._set_error(error)
+            if isinstance(exc, (KeyboardInterrupt, SystemExit)):
+                raise  # the loop's business, as in any callback
         else:
             self._state = 1
 

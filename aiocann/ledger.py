@@ -11,6 +11,8 @@ each is one dict operation, atomic under the interpreter.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
     from aiocann.completion import Operation
 
 in_flight: dict[int, Operation[Any]] = {}
+
+
+@atexit.register
+def _keep_for_ever() -> None:
+    # Native threads go on until the process is gone; the interpreter would free what
+    # they still read and write, so it is given no chance to.
+    if in_flight:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(in_flight))
+
 
 # Exceptions of ops that failed first, so that ops that only followed can name them.
 _failures: OrderedDict[int, BaseException] = OrderedDict()

@@ -204,10 +204,16 @@ def host_span(value: object, *, writable: bool) -> Any:
     Raises
     ------
     UsageError
-        It is not C-contiguous, or read-only where it must be written.
+        It is not C-contiguous, holds Python objects, or is read-only where it must be
+        written.
     TypeError
         It is no buffer at all.
     """
+    if _holds_objects(value):
+        raise usage(
+            "the array holds Python objects, whose addresses mean nothing to a device: "
+            "convert it to a numeric dtype first"
+        )
     try:
         return _from_buffer(_char_array, value, writable)
     except (BufferError, ValueError, TypeError):
@@ -236,6 +242,17 @@ def host_span(value: object, *, writable: bool) -> Any:
     if writable and view.readonly:
         raise usage(f"{type(value).__name__} is read-only and cannot be a destination")
     raise usage("the buffer is not C-contiguous: make a contiguous copy of it")
+
+
+def _holds_objects(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.hasobject
+    if isinstance(value, (bytes, bytearray)):
+        return False
+    try:
+        return "O" in memoryview(value).format  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):
+        return False  # no buffer, or of a type without a format: its export tells
 
 
 def device_span(block: Block, offset: int) -> Any:

@@ -187,6 +187,11 @@ async def test_refuses_what_it_cannot_copy(opened: Any) -> None:
                 stream.memcpy(bytes(64), buffer)
             with pytest.raises(TypeError, match="no operand of a copy"):
                 stream.memcpy(buffer, [1, 2, 3])
+            objects = np.array([None] * 8, object)
+            records = np.zeros(4, [("count", "i8"), ("name", object)])
+            for pointers in (objects, records, memoryview(objects)):
+                with pytest.raises(UsageError, match="holds Python objects"):
+                    stream.memcpy(pointers, buffer)
             with pytest.raises(TypeError, match="no device memory"):
                 stream.memset(grid, 0)
             with pytest.raises(UsageError, match=r"no operand is on device 0.*on dev"):

@@ -204,6 +204,31 @@ def test_exit_without_closing(loop: str, how: str) -> None:
     assert "ignored" not in done.stderr
 
 
+@pytest.mark.parametrize("direction", ["to the device", "from the device"])
+def test_exit_while_ordinary_memory_is_copied(direction: str) -> None:
+    """The arrays outlive the interpreter: native threads are still at them."""
+    source = """
+    import asyncio, sys, aiocann, numpy as np
+    loop = asyncio.new_event_loop()
+    opening = aiocann.open_runtime("sim", 1)
+    async def main():
+        rt = await opening.__aenter__()
+        device, = rt.devices
+        array = np.zeros(64 << 20, np.uint8)
+        buffer = await device.allocate(array.nbytes)
+        for _ in range(20):
+            if sys.argv[1] == "to the device":
+                device.main_stream.memcpy(buffer, array)
+            else:
+                device.main_stream.memcpy(array, buffer)
+    loop.run_until_complete(main())
+    print("leaving", flush=True)
+    """
+    done = run(source, direction)
+    assert done.stdout.split() == ["leaving"]
+    assert done.returncode == 0, done.stderr
+
+
 def test_ctrl_c_while_waiting() -> None:
     source = """
     import asyncio, os, signal, threading, anyio, aiocann

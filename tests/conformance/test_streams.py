@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -163,6 +164,28 @@ async def test_host_call(opened: Any) -> None:
             with pytest.raises(ZeroDivisionError, match="in the call"):
                 await failing
             await stream.synchronize()
+
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit])
+async def test_host_call_that_raises_no_exception(
+    opened: Any, kind: type[BaseException]
+) -> None:
+    """What is no `Exception` must not look like the awaiter's own end."""
+    async with opened() as rt:
+        (device,) = rt.devices
+        buffer = await device.allocate(64)
+
+        def fails() -> None:
+            raise kind
+
+        async with device.stream() as stream:
+            call = stream.host_call(fails)
+            later = [stream.memset(buffer, i) for i in range(20)]
+            with pytest.raises(RuntimeError, match="host_call") as caught:
+                await call
+            assert isinstance(caught.value.__cause__, kind)
+            for op in later:
+                await op
 
 
 async def test_host_call_needs_a_loop(opened: Any) -> None:
