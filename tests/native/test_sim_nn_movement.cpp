@@ -379,6 +379,13 @@ void refusals() {
   Ints five({2, 2, 2, 2, 2});
   refuse(ACLNN_ERR_INNER_NULLPTR, "aclnnRepeat",
          [&](auto *w, auto *e) { return aclnnRepeatGetWorkspaceSize(many, five, more, w, e); });
+  // A tiled format: strides do not describe it.
+  const int64_t dims[] = {16, 16};
+  aclTensor *tiled =
+      aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_FRACTAL_NZ, dims, 2, nullptr);
+  refuse(ACLNN_ERR_PARAM_INVALID, "aclnnInplaceCopy",
+         [&](auto *w, auto *e) { return aclnnInplaceCopyGetWorkspaceSize(tiled, tiled, w, e); });
+  CHECK_OK(aclDestroyTensor(tiled));
   // Dimensions and strides that no memory could hold.
   const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40}, negative[] = {-1, 3}, one[] = {1};
   for (const int64_t *dims : {huge, negative}) {

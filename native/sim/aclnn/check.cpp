@@ -46,6 +46,21 @@ Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes,
     return reject(ACLNN_ERR_PARAM_INVALID, "%s has data type %s, which is not supported", what,
                   name_of(tensor->dtype));
   }
+  switch (tensor->format) {
+    case ACL_FORMAT_ND:
+    case ACL_FORMAT_NCHW:
+    case ACL_FORMAT_NHWC:
+    case ACL_FORMAT_HWCN:
+    case ACL_FORMAT_NDHWC:
+    case ACL_FORMAT_NCDHW:
+    case ACL_FORMAT_NC:
+    case ACL_FORMAT_NCL:
+    case ACL_FORMAT_UNDEFINED:
+      break;
+    default:  // tiled: the strides do not say where elements are
+      return reject(ACLNN_ERR_PARAM_INVALID, "%s has format %d, which is not supported", what,
+                    static_cast<int>(tensor->format));
+  }
   const uint64_t rank = tensor->shape.size();
   if (rank > static_cast<uint64_t>(max_rank) || rank < static_cast<uint64_t>(min_rank)) {
     return reject(ACLNN_ERR_PARAM_INVALID, "%s has %llu dimensions, not %d to %d", what,

@@ -28,11 +28,15 @@ void aclTensor::init(const int64_t *view_dims, uint64_t n_view, aclDataType type
 
 double aclScalar::as_double() const {
   double value = 0;
-  aiocann::sim::read_elements(&value, bytes, dtype, 1);
+  const aclDataType part = dtype == ACL_COMPLEX64    ? ACL_FLOAT
+                           : dtype == ACL_COMPLEX128 ? ACL_DOUBLE
+                                                     : dtype;
+  aiocann::sim::read_elements(&value, bytes, part, 1);
   return value;
 }
 
 int64_t aclScalar::as_int() const {
+  if (aiocann::sim::is_complex(dtype)) return 0;
   int64_t value = 0;
   aiocann::sim::read_elements(&value, bytes, dtype, 1);
   return value;

@@ -66,8 +66,8 @@ struct aclScalar {
   aclDataType dtype = ACL_DT_UNDEFINED;
   unsigned char bytes[16] = {};
 
-  double as_double() const;
-  int64_t as_int() const;  ///< floating values are truncated and saturate
+  double as_double() const;  ///< of a complex number the real part
+  int64_t as_int() const;    ///< floating values are truncated and saturate
 };
 
 struct aclIntArray {
