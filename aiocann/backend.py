@@ -95,11 +95,19 @@ class Backend:
         tensor = Tensor(element, ne, nb, len(axes), device=self.device, name=name)
         # An empty tensor has an address too.
         nbytes = max(tensor.nbytes, 1)
-        stream, device = self.stream.native(), self.device.native()
+        self.stream.native()  # refuses when closed
+        device = self.device.native()
         scratch = take_scratch()
         home = current_home()
         if lib.aiocann_device_allocate(
-            device, nbytes, stream, 0, home.loop, scratch.mem, scratch.op
+            # Of no stream: any may use it, not only this backend's.
+            device,
+            nbytes,
+            NULL,
+            0,
+            home.loop,
+            scratch.mem,
+            scratch.op,
         ):
             raise last_error()
         tensor._block = Block(scratch.mem[0], nbytes, self.device)

@@ -5,15 +5,21 @@ by whoever notices first; its waiters are woken by the reactor of the loop that 
 wait on. Each await has a waiter of its own, so cancelling one touches nothing else.
 """
 
-# ruff: noqa: SLF001 - one half of it is the reactor, the other the stream
-
 from __future__ import annotations
 
 import contextvars
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    Protocol,
+    TypeVar,
+    cast,
+)
 
 import anyio
 
@@ -53,7 +59,7 @@ _monotonic = time.monotonic
 _here = sites.here
 _PATHS = ("", "direct", "staged", "peer")
 # Serialises what must happen once at settling, where it is more than setting a state.
-_settle_lock = threading.RLock()
+settle_lock = threading.RLock()
 
 
 class Describable(Protocol):
@@ -167,6 +173,10 @@ class Operation(Generic[T]):
         if pointer:
             _op_release(pointer)
 
+    def __reduce__(self) -> NoReturn:
+        # A copy would give the native op back a second time.
+        raise TypeError("an Operation cannot be copied or pickled")
+
     def __repr__(self) -> str:
         state = ("in flight", "done", "failed")[self._state if self._poll() else 0]
         return f"<aiocann.Operation {self.kind} #{self.id} {state}>"
@@ -247,6 +257,8 @@ class Operation(Generic[T]):
         except BaseException:
             # Cancellation, as a rule. The op goes on; its operands are the ledger's.
             self._withdraw(reactor, waiter)
+            # Woken, but cancelled before it could be told: better told twice than not.
+            self._retrieved = False
             raise
         reactor.spins = 0
         return self.result()
@@ -260,14 +272,15 @@ class Operation(Generic[T]):
                 self._waiters.append(waiter)
             return True
         if self._foreign is None:
-            with _settle_lock:
+            with settle_lock:
                 if self._foreign is None:
                     self._foreign = {}
         self._foreign.setdefault(reactor, []).append(waiter)
         if self._watch(reactor):
             return True
         self._poll()
-        self._foreign.pop(reactor, None)
+        # Only its own: others of this loop may be about to be woken.
+        self._withdraw(reactor, waiter)
         return False
 
     def _watch(self, reactor: Reactor) -> bool:
@@ -308,7 +321,7 @@ class Operation(Generic[T]):
             self._operands = ()
             self._state = 1
             return
-        with _settle_lock:
+        with settle_lock:
             if self._state:
                 return
             if state == 1:
@@ -343,7 +356,7 @@ class Operation(Generic[T]):
         note_failure(self.id, exc)
         # Those that only followed are reported by the first failure.
         if self._stream is not None and not followed:
-            self._stream._failed.append(self)
+            self._stream.note_failed(self)
 
     def _describe(self, native: NativeError) -> tuple[str, str]:
         """Return the op with its operands, and where it was enqueued."""
@@ -366,6 +379,7 @@ class Operation(Generic[T]):
         if waiters is not None:
             self._waiters = None
             if reactor is not None and reactor is self._home:
+                self._retrieved |= bool(waiters)
                 reactor.wake(waiters)
 
     def _delivered_foreign(self, reactor: Reactor) -> None:
@@ -373,6 +387,7 @@ class Operation(Generic[T]):
         if self._foreign is not None:
             waiters = self._foreign.pop(reactor, None)
             if waiters:
+                self._retrieved = True
                 reactor.wake(waiters)
 
     # ---- for streams -------------------------------------------------------------
@@ -433,6 +448,8 @@ class HostCall(Operation[T]):
         return self._state != 0
 
     def _watch(self, reactor: Reactor) -> bool:
+        if self.id in reactor.foreign:
+            return True  # another task of this loop waits: both get the delivery
         reactor.foreign[self.id] = self
         if self._state:
             reactor.foreign.pop(self.id, None)
@@ -451,7 +468,7 @@ class HostCall(Operation[T]):
     def _run(self, reactor: Reactor | None) -> None:
         call, self._call = self._call, None
         state = _op_state(self._pointer)
-        with _settle_lock:
+        with settle_lock:
             if state == 2:
                 self._fail(lib.aiocann_op_error(self._pointer))
                 return
@@ -480,13 +497,38 @@ class HostCall(Operation[T]):
             self._state = 1
 
 
-async def settled(op: Operation[Any], seconds: float) -> bool:
+class Interruption:
+    """A cancellation that is held back while something is drained."""
+
+    __slots__ = ("_exc",)
+
+    def __init__(self) -> None:
+        self._exc: BaseException | None = None
+
+    def hold(self, exc: BaseException) -> None:
+        """Keep it for later."""
+        self._exc = exc
+
+    def release(self, failure: BaseException | None = None) -> None:
+        """Raise what is held back, if anything; then `failure` is only logged."""
+        exc, self._exc = self._exc, None
+        if exc is None:
+            return
+        if failure is not None:
+            log.error("%s; while leaving because of a cancellation", failure)
+        raise exc
+
+
+async def settled(
+    op: Operation[Any], seconds: float, interruption: Interruption | None = None
+) -> bool:
     """Wait until `op` has settled, whatever happens to this task. False: timed out.
 
-    For draining. Cancellation of the task, asyncio's own too, is held back until then
-    and raised at the end; the outcome of the op is left to the caller.
+    For draining. Cancellation of the task, asyncio's own too, is held back until then;
+    it is raised at the end, or left in `interruption` for the caller to raise when it
+    has finished. The outcome of the op is left to the caller.
     """
-    interruption: BaseException | None = None
+    held = Interruption() if interruption is None else interruption
     cancelled = anyio.get_cancelled_exc_class()
     deadline = anyio.current_time() + seconds
     while not op.done:
@@ -496,13 +538,13 @@ async def settled(op: Operation[Any], seconds: float) -> bool:
             except cancelled as exc:
                 if scope.cancel_called:
                     raise
-                interruption = exc
+                held.hold(exc)
             except Exception:
                 pass
         if scope.cancelled_caught:
             break
-    if interruption is not None:
-        raise interruption
+    if interruption is None:
+        held.release()
     return op.done
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import anyio
 
-from aiocann.completion import settled
-from aiocann.errors import AiocannError, usage
+from aiocann.completion import Interruption, settled
+from aiocann.errors import AiocannError, ClosedResourceError, usage
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -41,10 +41,11 @@ log = logging.getLogger("aiocann")
 class _Slot(Generic[R]):
     """The place of one item's result, in order."""
 
-    __slots__ = ("done", "result")
+    __slots__ = ("done", "has_result", "result")
 
     def __init__(self) -> None:
         self.done = anyio.Event()
+        self.has_result = False
         self.result: R
 
 
@@ -137,12 +138,13 @@ class DeviceGroup:
     async def _drain(self, *, report: bool) -> None:
         """Wait for what is enqueued on the devices' backends."""
         first: BaseException | None = None
+        interruption = Interruption()
         for device in self.devices:
             if device.runtime.closed:
                 continue
             try:
                 op = device.backend().synchronize()
-                if not await settled(op, device.runtime.close_timeout):
+                if not await settled(op, device.runtime.close_timeout, interruption):
                     log.error("%r still had work when its group was left", device)
                     continue
                 op.result()
@@ -150,6 +152,7 @@ class DeviceGroup:
                 first = first or exc
                 if not report:
                     log.debug("%r drained with an error", device, exc_info=True)
+        interruption.release(first)
         if report and first is not None:
             raise first
 
@@ -226,11 +229,13 @@ class DeviceGroup:
         waiting = anyio.Semaphore(2 * room)
         slots: deque[_Slot[R]] = deque()
         more = anyio.Event()
-        ended = False
+        ended = stopped = False
         feeding = anyio.CancelScope()
         scopes = {feeding}
 
         def stop() -> None:
+            nonlocal stopped
+            stopped = True  # for those that have not begun yet
             for scope in tuple(scopes):
                 scope.cancel()
             self._maps.discard(stop)
@@ -239,9 +244,13 @@ class DeviceGroup:
             with anyio.CancelScope() as scope:
                 scopes.add(scope)
                 try:
+                    if stopped:
+                        load.running -= 1
+                        return
                     slot.result = await self._run(load, fn, (item,))
-                    slot.done.set()
+                    slot.has_result = True
                 finally:
+                    slot.done.set()
                     scopes.discard(scope)
                     running.release()
 
@@ -273,6 +282,11 @@ class DeviceGroup:
                     await more.wait()
                 slot = slots.popleft()
                 await slot.done.wait()
+                if not slot.has_result:
+                    raise ClosedResourceError(
+                        "an item of this map failed or was cancelled, so there are no "
+                        "more results; leaving the group tells why"
+                    )
                 waiting.release()
                 yield slot.result
         finally:

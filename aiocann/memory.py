@@ -246,7 +246,7 @@ def host_span(value: object, *, writable: bool) -> Any:
 
 def _holds_objects(value: object) -> bool:
     if isinstance(value, np.ndarray):
-        return value.dtype.hasobject
+        return bool(value.dtype.hasobject)
     if isinstance(value, (bytes, bytearray)):
         return False
     try:

@@ -62,12 +62,23 @@ class Home:
 class Reactor(Home):
     """Delivers completions to one event loop. Used on that loop's thread only."""
 
-    __slots__ = ("__weakref__", "_ids", "_pending", "fd", "foreign", "posted", "spins")
+    __slots__ = (
+        "__weakref__",
+        "_fd_lock",
+        "_ids",
+        "_pending",
+        "fd",
+        "foreign",
+        "posted",
+        "spins",
+    )
 
     is_asyncio = True
 
     def __init__(self) -> None:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # Reentrant: a finaliser may close this reactor in the middle of a post.
+        self._fd_lock = threading.RLock()
         super().__init__(lib.aiocann_loop_create(self.fd), is_live=True)
         self._ids = ffi.new("uint64_t[]", _BATCH)
         self._pending: deque[int] = deque()
@@ -113,8 +124,9 @@ class Reactor(Home):
     def post(self, op: Operation[Any]) -> None:
         """Deliver an op from another thread."""
         self.posted.append(op)
-        with contextlib.suppress(OSError):  # the loop has closed meanwhile
-            os.eventfd_write(self.fd, 1)
+        with self._fd_lock:  # once closed, the number may be another file's
+            if self.fd >= 0:
+                os.eventfd_write(self.fd, 1)
 
     def watch(self, op: Operation[Any], pointer: Any) -> bool:
         """Ask for the completion of an op of another home. False: it has settled."""
@@ -134,10 +146,12 @@ class Reactor(Home):
         lib.aiocann_loop_close(self.loop, orphans.native())
         lib.aiocann_loop_release(self.loop)
         self.loop = NULL
-        os.close(self.fd)
         for op in self.foreign.values():
             op._forget_reactor(self)
         self.foreign.clear()
+        with self._fd_lock:
+            fd, self.fd = self.fd, -1
+        os.close(fd)
         for op_id in self._pending:  # taken, but not delivered when the loop stopped
             orphans.deliver(op_id)
         self._pending.clear()
@@ -498,6 +512,7 @@ def watch_forks() -> None:
     global _watching_forks
     if not _watching_forks:
         _watching_forks = True
+        orphans.native()  # made here, as finalisers of reactors need it
         os.register_at_fork(after_in_child=_in_child)
 
 

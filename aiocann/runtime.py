@@ -7,19 +7,22 @@ from __future__ import annotations
 import logging
 import math
 import os
-import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
 
 from aiocann import ledger
 from aiocann.completion import (
+    Interruption,
     Operation,
     give_scratch,
+    settle_lock,
     settled,
     take_scratch,
 )
@@ -257,7 +260,8 @@ class _Shared:
         return self.references == 0 and bool(failed)
 
 
-_lock = threading.RLock()
+# The same lock: settling an opening looks at what is shared, and the reverse.
+_lock = settle_lock
 _shared: _Shared | None = None
 _warned = False
 
@@ -316,7 +320,7 @@ class open_runtime:  # noqa: N801 - used like a function
         if self._entered is not None:
             raise RuntimeError("this open_runtime() is entered already: call it again")
         raise_forked()
-        config = _Config(_choose_driver(self._driver), self._devices)
+        config = _Config(await _choose_driver(self._driver), self._devices)
         shared = await _acquire(config, self._close_timeout)
         assert shared.opening is not None
         try:
@@ -351,26 +355,28 @@ class open_runtime:  # noqa: N801 - used like a function
         try:
             await _finish_closing(runtime, closing, timeout)
         except AiocannError as failure:
-            if not isinstance(exc, Exception):
+            if exc is None:
                 raise
+            # Neither an error nor a cancellation or exit may be replaced by it.
             log.error("%s; while leaving because of another error", failure)
 
 
 async def _finish_closing(
-    runtime: Runtime, closing: Operation[None], timeout: float
+    runtime: Runtime, closing: Operation[None], seconds: float
 ) -> None:
+    interruption = Interruption()
     # The native half keeps to the timeout by itself; this one is for when it does not.
-    if not await settled(closing, timeout + 5.0):
-        raise error_for(NativeError(E_TIMEOUT, f"closing took over {timeout} s"))
+    if not await settled(closing, seconds + 5.0, interruption):
+        late = error_for(NativeError(E_TIMEOUT, f"closing took over {seconds} s"))
+        interruption.release(late)
+        raise late
     untold: BaseException | None = None
     for device in runtime.devices:
         if device.main_stream is not None:
             device.main_stream.settle_all()
-            try:
-                device.main_stream.raise_unretrieved()
-            except Exception as exc:
-                untold = untold or exc
+            untold = device.main_stream.take_unretrieved() or untold
     failure = closing.exception()
+    interruption.release(failure or untold)
     if failure is not None:
         raise clone(failure) from untold
     if untold is not None:
@@ -396,7 +402,7 @@ def _check_devices(
     return ids
 
 
-def _choose_driver(driver: str | None) -> str:
+async def _choose_driver(driver: str | None) -> str:
     global _warned
     name = driver or os.environ.get("AIOCANN_DRIVER") or "auto"
     if name not in ("auto", "cann", "sim"):
@@ -404,7 +410,8 @@ def _choose_driver(driver: str | None) -> str:
         raise usage(f'{source} is {name!r}, but must be "auto", "cann" or "sim"')
     if name != "auto":
         return name
-    if lib.aiocann_cann_present():
+    # It may load CANN's library, and whatever that does at its start.
+    if await anyio.to_thread.run_sync(lib.aiocann_cann_present):
         return "cann"
     if not _warned:
         _warned = True

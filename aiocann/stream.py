@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from aiocann.completion import (
     HostCall,
+    Interruption,
     Operation,
     give_scratch,
     has_known_cause,
@@ -84,7 +85,7 @@ class Stream:
         #: Tells streams of a process apart in listings.
         self.number = next(_numbers)
         # Ops that failed of themselves, until someone is told.
-        self._failed: deque[Operation[Any]] = deque(maxlen=_MAX_FAILED)
+        self._failed: deque[Operation[Any]] = deque()
 
     def __repr__(self) -> str:
         state = " closed" if self._pointer is None else ""
@@ -377,8 +378,10 @@ class Stream:
             raise last_error()
         op: Operation[None] = Operation("close", scratch.op[0], home, (), self)
         give_scratch(scratch)
-        if not await settled(op, seconds):
-            raise error_for(
+        interruption = Interruption()
+        failure: BaseException | None = None
+        if not await settled(op, seconds, interruption):
+            failure = error_for(
                 NativeError(
                     E_TIMEOUT,
                     f"the stream still had work after {seconds} s; it is destroyed "
@@ -386,12 +389,16 @@ class Stream:
                     device=self.device.index,
                 )
             )
-        self.settle_all()
-        self.raise_unretrieved()
-        failure = op.exception()
-        # What follows from a failure that somebody was told of is no news.
-        if failure is not None and not has_known_cause(failure):
-            raise clone(failure)
+        else:
+            self.settle_all()
+            failure = self.take_unretrieved()
+            closing = op.exception()
+            # What follows from a failure that somebody was told of is no news.
+            if failure is None and closing is not None:
+                failure = None if has_known_cause(closing) else clone(closing)
+        interruption.release(failure)
+        if failure is not None:
+            raise failure
 
     def settle_all(self) -> None:
         """Look at every op of this stream, whoever's loop will be told of it."""
@@ -400,12 +407,24 @@ class Stream:
             if op._stream is self:
                 op._poll()
 
-    def raise_unretrieved(self) -> None:
-        """Raise the first failure that nobody was told of; log them all."""
+    def note_failed(self, op: Operation[Any]) -> None:
+        """Keep a failed op until someone is told of it."""
+        if len(self._failed) < _MAX_FAILED:
+            self._failed.append(op)
+        else:  # the first ones count
+            op.take_unretrieved()
+
+    def take_unretrieved(self) -> BaseException | None:
+        """Return the first failure that nobody was told of; log them all."""
         first: BaseException | None = None
         while self._failed:
             exc = self._failed.popleft().take_unretrieved()
             first = first or exc
+        return first
+
+    def raise_unretrieved(self) -> None:
+        """Raise the first failure that nobody was told of; log them all."""
+        first = self.take_unretrieved()
         if first is not None:
             raise first
 
@@ -447,17 +466,19 @@ class StreamContext:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        stream = self._stream
-        assert stream is not None
-        assert self._token is not None
+        stream, token = self._stream, self._token
+        if stream is None or token is None:
+            return  # left already
+        self._token = None
         # Left in another context than entered (a fixture): that one is gone anyway.
         with contextlib.suppress(ValueError):
-            _current.reset(self._token)
+            _current.reset(token)
         try:
             await stream.aclose(self._device.runtime.close_timeout)
         except AiocannError as failure:
-            if not isinstance(exc, Exception):
+            if exc is None:
                 raise
+            # Neither an error nor a cancellation or exit may be replaced by it.
             log.error("%s; while the stream was left because of another error", failure)
 
 

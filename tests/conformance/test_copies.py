@@ -189,7 +189,7 @@ async def test_refuses_what_it_cannot_copy(opened: Any) -> None:
                 stream.memcpy(buffer, [1, 2, 3])
             objects = np.array([None] * 8, object)
             records = np.zeros(4, [("count", "i8"), ("name", object)])
-            for pointers in (objects, records, memoryview(objects)):
+            for pointers in (objects, records, memoryview(objects.data)):
                 with pytest.raises(UsageError, match="holds Python objects"):
                     stream.memcpy(pointers, buffer)
             with pytest.raises(TypeError, match="no device memory"):

@@ -84,7 +84,7 @@ class FakeNative:
     def host_call(self, fn: Callable[..., Any], *args: Any) -> completion.HostCall[Any]:
         """Do what `Stream.host_call` does."""
         home, pointer = self._new_op()
-        stream: Any = SimpleNamespace(_failed=[])
+        stream: Any = SimpleNamespace(note_failed=lambda op: None)
         op: completion.HostCall[Any] = completion.HostCall(
             pointer, home, stream, (fn, args)
         )
