@@ -23,15 +23,25 @@ void Copiers::stop() {
   ready_.notify_all();
   for (std::thread &thread : threads_) thread.join();
   threads_.clear();
-  while (Op *part = first_) {
-    first_ = part->work_next;
+  Op *left = nullptr;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    left = first_;
+    first_ = nullptr;
+  }
+  while (Op *part = left) {
+    left = part->work_next;
     drop_part(part);
   }
 }
 
 void Copiers::push(Op *part) {
   {
-    std::lock_guard<std::mutex> guard(mutex_);
+    std::unique_lock<std::mutex> guard(mutex_);
+    if (stopping_) {
+      guard.unlock();
+      return drop_part(part);  // its copy is given up, as the runtime closes
+    }
     part->work_next = nullptr;
     (first_ != nullptr ? last_->work_next : first_) = part;
     last_ = part;

@@ -46,7 +46,7 @@ class GraphLaunch : public LaunchContext {
       // by the ops that were submitted with it.
       const uint64_t size = std::max(bytes, mem != nullptr ? 2 * mem->nbytes : uint64_t{0});
       auto *larger = new Mem(MemKind::kInternal, lane_->runtime_, lane_->device_, size);
-      if (Status status = lane_->allocate(larger, stream_->id); !status.is_ok()) {
+      if (Status status = lane_->allocate(larger, stream_->id, Pool::By::kLane); !status.is_ok()) {
         larger->release_handle();
         return status;
       }
@@ -90,7 +90,7 @@ Lane::Verdict Lane::submit_graph(Stream *stream, Op *op) {
   uint64_t scratch = 0;
   if (graph.scratch_bytes() > 0) {
     auto *mem = new Mem(MemKind::kInternal, runtime_, device_, graph.scratch_bytes());
-    if (Status status = allocate(mem, stream->id); !status.is_ok()) {
+    if (Status status = allocate(mem, stream->id, Pool::By::kLane); !status.is_ok()) {
       mem->release_handle();
       return fail_head(stream, op, status);
     }

@@ -166,6 +166,8 @@ bool Lane::dispatch_inbox() {
       stream->release();
     }
     without_event_.clear();
+    // Whoever finds none left sets it again, before looking once more.
+    device_->event_starved.store(false, std::memory_order_seq_cst);
   }
   Command *command = inbox_.take();
   if (command == nullptr) return false;
@@ -281,7 +283,7 @@ void Lane::watchdog() {
     // Once may be a callback under way.
     if (complete && stream->watched == op->id) {
       device_->apply_faults();
-      if (stream->marker_passed(op, settler_)) add(runtime_->counters.lost_callbacks);
+      stream->callback_missing(op, settler_);
     }
     stream->watched = complete ? op->id : 0;
     op->release();
@@ -340,8 +342,9 @@ void Lane::enqueue(Op *op) {
       return memory_info(op);
     case OpKind::kAllocate: {
       Mem *mem = op->dst.mem;
-      return settle(op,
-                    mem->address.load() != 0 ? Status::ok() : allocate(mem, mem->wanted_by_stream));
+      return settle(op, mem->address.load() != 0
+                            ? Status::ok()
+                            : allocate(mem, mem->wanted_by_stream, Pool::By::kUser));
     }
     default:
       return settle(op, Status::error(AIOCANN_E_INTERNAL, "A lane got a %s.", op->name()));
@@ -391,9 +394,12 @@ void Lane::destroy_stream(Stream *stream, Status *status) {
   if (stream->workspace != nullptr) stream->workspace->release_handle();
   stream->workspace = nullptr;
   api_->aclrtUnSubscribeReport(device_->reactor->thread_id(), stream->raw);
-  if (const int32_t code = api_->aclrtDestroyStream(stream->raw); code != 0) {
-    *status = driver_error(code, "aclrtDestroyStream");
-  }
+  // An aborted stream has nothing left to wait for; where the driver can, we do not even ask.
+  const bool force = stream->aborted && api_->aclrtDestroyStreamForce != nullptr;
+  const int32_t code =
+      force ? api_->aclrtDestroyStreamForce(stream->raw) : api_->aclrtDestroyStream(stream->raw);
+  if (code != 0)
+    *status = driver_error(code, force ? "aclrtDestroyStreamForce" : "aclrtDestroyStream");
   subtract(runtime_->counters.live_streams);
   auto found = std::find(streams_.begin(), streams_.end(), stream);
   if (found == streams_.end()) return;

@@ -13,6 +13,7 @@
 #include "acl/api.hpp"
 #include "core/op.hpp"
 #include "core/parker.hpp"
+#include "core/pool.hpp"
 #include "core/stack.hpp"
 #include "core/staging.hpp"
 
@@ -64,7 +65,7 @@ class Lane {
   Device *device() const { return device_; }
   Status driver_error(int32_t code, const char *call) const;
   /// A block for mem, growing the pool if need be.
-  Status allocate(Mem *mem, uint64_t stream);
+  Status allocate(Mem *mem, uint64_t stream, Pool::By by);
   Status pinned(uint64_t nbytes, void **address);
   void unpin(void *address);
   void make_ready(Stream *stream);

@@ -89,7 +89,11 @@ void Lane::close_device() {
   auto check = [&](int32_t code, const char *call) {
     if (code != 0 && close_status_.is_ok()) close_status_ = driver_error(code, call);
   };
-  check(api.aclrtDestroyStream(internal_->raw), "aclrtDestroyStream");
+  if (internal_->aborted && api.aclrtDestroyStreamForce != nullptr) {
+    check(api.aclrtDestroyStreamForce(internal_->raw), "aclrtDestroyStreamForce");
+  } else {
+    check(api.aclrtDestroyStream(internal_->raw), "aclrtDestroyStream");
+  }
   device_->free_events.close();
   for (NativeEvent *event : all_events_) {
     check(api.aclrtDestroyEvent(event->raw), "aclrtDestroyEvent");

@@ -11,12 +11,12 @@
 
 namespace aiocann::core {
 
-Status Lane::allocate(Mem *mem, uint64_t stream) {
+Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
   Pool &pool = device_->pool;
   int32_t code = 0;
   // More than once only when another thread takes what this one has just made.
   for (int attempt = 0; attempt < 16; ++attempt) {
-    if (Block *block = pool.take(mem->nbytes, stream)) {
+    if (Block *block = pool.take(mem->nbytes, stream, by)) {
       mem->block = block;
       mem->address.store(block->address(), std::memory_order_release);
       return Status::ok();
@@ -88,7 +88,8 @@ void Lane::drop_mem(Mem *mem) {
   if (mem->block != nullptr && !mem->lent) {
     mem->lent = true;
     const uint64_t stream = mem->only_stream();
-    device_->pool.lend(mem->block, stream == Mem::kManyStreams ? 0 : stream);
+    device_->pool.lend(mem->block, stream == Mem::kManyStreams ? 0 : stream,
+                       mem->kind == MemKind::kInternal ? Pool::By::kLane : Pool::By::kUser);
   }
   mem->release();
 }
@@ -122,7 +123,7 @@ void Lane::answer_request(Op *op) {
     if (mem == nullptr || mem->device != device_ ||
         mem->address.load(std::memory_order_acquire) != 0)
       continue;
-    if (status.is_ok()) status = allocate(mem, 0);
+    if (status.is_ok()) status = allocate(mem, 0, Pool::By::kLane);
   }
   if (status.is_ok() && op->plan == CopyPlan::kPeer) status = enable_peer(op->stream->device);
   op->request_status = status;

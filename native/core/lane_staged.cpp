@@ -162,7 +162,7 @@ void Lane::step(Op *part) {
       Op *parent = part->parent;
       Stream *stream = part->stream;
       Status failure;
-      if (!stream->failed(parent)) {
+      if (!stream->aborted && !stream->failed(parent)) {
         const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned),
                                                     part->nbytes, part->chunk->base, part->nbytes,
                                                     ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
@@ -196,6 +196,10 @@ void Lane::part_done(Op *part) {
 
 void Lane::cross_read(Op *part) {
   const Op *parent = part->parent;
+  if (internal_->aborted) {
+    part->fail(Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", device_->index));
+    return parent->stream->device->lane->push_or_drop(part);
+  }
   const int32_t code = api_->aclrtMemcpyAsync(part->chunk->base, part->nbytes,
                                               device_at(parent->src, part->assigned), part->nbytes,
                                               ACL_MEMCPY_DEVICE_TO_HOST, internal_->raw);
@@ -210,6 +214,10 @@ void Lane::cross_write(Op *read) {
                        read->nbytes);
   read->chunk = nullptr;
   read->release();
+  if (internal_->aborted) {
+    part->fail(Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", device_->index));
+    return parent->stream->device->lane->push_or_drop(part);
+  }
   const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned), part->nbytes,
                                               part->chunk->base, part->nbytes,
                                               ACL_MEMCPY_HOST_TO_DEVICE, internal_->raw);

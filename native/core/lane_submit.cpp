@@ -48,6 +48,8 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
   if (stream->aborted) return Verdict::kHeld;
   if (op->kind == OpKind::kStreamClose) return submit_close(stream, op);
   const bool begun = op->assigned > 0;
+  // Another lane is at its operands: it pokes the stream when it has answered.
+  if (op->requested.load(std::memory_order_acquire)) return Verdict::kHeld;
   if (stream->faulted() && !begun) return not_on_device(stream, op);
   if (!stream->has_credit()) return Verdict::kHeld;
   Verdict verdict = Verdict::kHeld;
@@ -87,7 +89,7 @@ bool Lane::ready_memory(Stream *stream, Op *op, Verdict *verdict) {
 bool Lane::ready_mem(Stream *stream, Op *op, Mem *mem, Verdict *verdict) {
   if (mem->address.load(std::memory_order_acquire) != 0) return true;
   if (mem->device == device_) {
-    const Status status = allocate(mem, mem->wanted_by_stream);
+    const Status status = allocate(mem, 0, Pool::By::kLane);
     if (status.is_ok()) return true;
     *verdict = fail_head(stream, op, status);
     return false;
@@ -252,7 +254,7 @@ void Lane::place_probe(Stream *stream) {
 void Lane::probe_unmarked() {
   for (Stream *stream : unmarked_) {
     stream->wants_marker = false;
-    if (stream->unmarked > 0 && !stream->destroyed) place_probe(stream);
+    if (stream->unmarked > 0 && !stream->destroyed && !stream->aborted) place_probe(stream);
     stream->release();
   }
   unmarked_.clear();

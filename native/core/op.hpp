@@ -141,6 +141,7 @@ struct aiocann_op {
   bool has_tasks = false;
   bool is_passed = false;
   bool has_marker = false;
+  bool found_by_watchdog = false;   ///< its callback counts as lost, unless it comes after all
   bool depends_registered = false;  ///< of a wait: passes only when mark_known
   bool has_host_part = false;       ///< counted in Stream::host_parts
   uint32_t last_task = 0;

@@ -14,29 +14,39 @@ uint64_t Pool::segment_bytes(uint64_t nbytes) {
   return (wanted + kHugePage - 1) / kHugePage * kHugePage;
 }
 
-Block *Pool::take(uint64_t nbytes, uint64_t stream) {
-  const uint64_t wanted = rounded(nbytes);
-  std::lock_guard<std::mutex> guard(mutex_);
+Block *Pool::take_lent_locked(uint64_t wanted, uint64_t key) {
+  auto of_stream = lent_.find(key);
+  if (of_stream == lent_.end()) return nullptr;
   Segment probe_segment;
   Block probe;
   probe.segment = &probe_segment;
   probe.nbytes = wanted;
+  auto found = of_stream->second.lower_bound(&probe);
+  // A lent block is handed out whole (its neighbours may not be in the same order), so it must fit well.
+  if (found == of_stream->second.end() || (*found)->nbytes > wanted + wanted / 2 + 65536)
+    return nullptr;
+  Block *block = *found;
+  of_stream->second.erase(found);
+  if (of_stream->second.empty()) lent_.erase(of_stream);
+  block->lent = false;
+  ++block->generations;
+  used_.fetch_add(block->nbytes, std::memory_order_relaxed);
+  return block;
+}
+
+Block *Pool::take(uint64_t nbytes, uint64_t stream, By by) {
+  const uint64_t wanted = rounded(nbytes);
+  std::lock_guard<std::mutex> guard(mutex_);
   if (stream != 0) {
-    auto of_stream = lent_.find(stream);
-    if (of_stream != lent_.end()) {
-      auto found = of_stream->second.lower_bound(&probe);
-      // A lent block is handed out whole (its neighbours may not be in the same order), so it must fit well.
-      if (found != of_stream->second.end() && (*found)->nbytes <= wanted + wanted / 2 + 65536) {
-        Block *block = *found;
-        of_stream->second.erase(found);
-        if (of_stream->second.empty()) lent_.erase(of_stream);
-        block->lent = false;
-        ++block->generations;
-        used_.fetch_add(block->nbytes, std::memory_order_relaxed);
-        return block;
-      }
+    if (Block *block = take_lent_locked(wanted, key(stream, By::kLane))) return block;
+    if (by == By::kUser) {
+      if (Block *block = take_lent_locked(wanted, key(stream, By::kUser))) return block;
     }
   }
+  Segment probe_segment;
+  Block probe;
+  probe.segment = &probe_segment;
+  probe.nbytes = wanted;
   auto found = free_.lower_bound(&probe);
   if (found == free_.end()) return nullptr;
   Block *block = *found;
@@ -63,14 +73,14 @@ Block *Pool::split_locked(Block *block, uint64_t nbytes) {
   return block;
 }
 
-void Pool::lend(Block *block, uint64_t stream) {
+void Pool::lend(Block *block, uint64_t stream, By by) {
   std::lock_guard<std::mutex> guard(mutex_);
   used_.fetch_sub(block->nbytes, std::memory_order_relaxed);
   // An earlier mem of this block may still be in use by another stream: then no one order protects it.
-  const bool one_order = stream != 0 && (block->stream == 0 || block->stream == stream);
-  block->stream = one_order ? stream : UINT64_MAX;
+  const bool one_order = stream != 0 && (block->stream == 0 || stream_of(block->stream) == stream);
+  block->stream = one_order ? key(stream, by) : UINT64_MAX;
   block->lent = true;
-  if (one_order) lent_[stream].insert(block);
+  if (one_order) lent_[block->stream].insert(block);
 }
 
 void Pool::give_back(Block *block, bool dropped) {

@@ -3,6 +3,10 @@
 // Segments come from the driver and go back to it whole. A segment is a chain of blocks in address order; free
 // neighbours are joined. A block whose memory was dropped while ops of one stream still use it is *lent*: it may
 // be handed out again to that stream at once (its order protects it) and to anybody when those uses have passed.
+//
+// "That stream's order" means two things. What a user asks for is used by ops enqueued later than all uses of the
+// lent block. What a lane takes while it submits an op is used by that op, and ops behind it in the stream's FIFO
+// may still use a block that a user dropped: so a lane gets only blocks that lanes took, whose uses are submitted.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,7 +25,7 @@ struct Block {
   Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
   uint32_t generations = 0;                   ///< mems whose uses have not all passed; 0: free
   bool lent = false;    ///< in the lent set: no mem stands for it, stream `stream` may take it
-  uint64_t stream = 0;  ///< whose order protects it while lent
+  uint64_t stream = 0;  ///< key of the stream whose order protects it while lent
   uint64_t address() const;
 };
 
@@ -40,10 +44,13 @@ class Pool {
 
   ~Pool();
 
+  /// Who takes or drops a block.
+  enum class By : uint8_t { kUser, kLane };
+
   /// A block of at least nbytes, or null: then add_segment. stream 0: none. Thread: any.
-  Block *take(uint64_t nbytes, uint64_t stream);
+  Block *take(uint64_t nbytes, uint64_t stream, By by = By::kUser);
   /// The mem that stood for block was dropped while in use on one stream (0: on several): it may be lent.
-  void lend(Block *block, uint64_t stream);
+  void lend(Block *block, uint64_t stream, By by = By::kUser);
   /// All uses of one mem that stood for block have passed. dropped: lend() was called for that mem.
   void give_back(Block *block, bool dropped);
 
@@ -65,12 +72,17 @@ class Pool {
       return a->nbytes != b->nbytes ? a->nbytes < b->nbytes : a->address() < b->address();
     }
   };
+  static uint64_t key(uint64_t stream, By by) {
+    return by == By::kLane ? stream | uint64_t{1} << 62 : stream;
+  }
+  static uint64_t stream_of(uint64_t key) { return key & ~(uint64_t{1} << 62); }
+  Block *take_lent_locked(uint64_t wanted, uint64_t key);
   Block *split_locked(Block *block, uint64_t nbytes);
   void free_locked(Block *block);
 
   mutable std::mutex mutex_;  // a leaf: list work only
   std::set<Block *, BySize> free_;
-  std::map<uint64_t, std::set<Block *, BySize>> lent_;  ///< by stream
+  std::map<uint64_t, std::set<Block *, BySize>> lent_;  ///< by key
   std::set<Segment *> segments_;
   std::atomic<uint64_t> reserved_{0}, used_{0};
 };

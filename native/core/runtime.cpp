@@ -189,10 +189,10 @@ Status aiocann_runtime::close(int64_t timeout_ms) {
   uint64_t aborted = 0, stuck = 0, given_up = 0;
   for (Lane *lane : lanes) lane->ask_to_close(deadline);
   for (Lane *lane : lanes) lane->wait_drained(&aborted, &stuck);
-  // Before any op is given up: its host memory may be gone right after.
-  copiers.stop();
   for (Lane *lane : lanes) lane->stop();
   for (Lane *lane : lanes) lane->wait_stopped();
+  // Before any op is given up: its host memory may be gone right after.
+  copiers.stop();
   for (Lane *lane : lanes) lane->finish(stuck > 0);
   Status status;
   for (auto &device : devices) {

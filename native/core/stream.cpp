@@ -9,6 +9,7 @@
 #include "core/lane.hpp"
 #include "core/memory.hpp"
 #include "core/runtime.hpp"
+#include "core/staging.hpp"
 
 using namespace aiocann::core;
 
@@ -88,22 +89,39 @@ void aiocann_stream::append(Op *op, Settler &settler) {
   if (!op->on_device) advance_locked(settler);
 }
 
-bool aiocann_stream::marker_passed(Op *op, Settler &settler) {
-  if (op->kind == OpKind::kMark && op->mark_kind == AIOCANN_MARK_RECORD) {
-    // Pinned, as the lock is not held over the call.
-    if (NativeEvent *event = pin_event(op)) {
-      uint64_t microseconds = 0;
-      if (device->runtime->api().aclrtEventGetTimestamp(event->raw, &microseconds) == 0) {
-        op->timestamp_us.store(microseconds, std::memory_order_relaxed);
-      }
-      unpin_event(op);
-    }
+void aiocann_stream::note_time(Op *op) {
+  if (op->kind != OpKind::kMark || op->mark_kind != AIOCANN_MARK_RECORD) return;
+  // Pinned, as the lock is not held over the call.
+  NativeEvent *event = pin_event(op);
+  if (event == nullptr) return;
+  uint64_t microseconds = 0;
+  if (device->runtime->api().aclrtEventGetTimestamp(event->raw, &microseconds) == 0) {
+    op->timestamp_us.store(microseconds, std::memory_order_relaxed);
   }
+  unpin_event(op);
+}
+
+void aiocann_stream::marker_passed(Op *op, Settler &settler) {
+  note_time(op);
   std::lock_guard<std::mutex> guard(mutex_);
-  if (op->is_passed || op->sequence <= passed_sequence_) return false;  // the watchdog was quicker
+  if (op->found_by_watchdog) {
+    // Not lost, only late: a loaded machine.
+    op->found_by_watchdog = false;
+    subtract(device->runtime->counters.lost_callbacks);
+  }
+  if (op->is_passed || op->sequence <= passed_sequence_) return;
   passed_sequence_ = op->sequence;
   advance_locked(settler);
-  return true;
+}
+
+void aiocann_stream::callback_missing(Op *op, Settler &settler) {
+  note_time(op);
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (op->is_passed || op->sequence <= passed_sequence_) return;  // it came just now
+  op->found_by_watchdog = true;
+  add(device->runtime->counters.lost_callbacks);
+  passed_sequence_ = op->sequence;
+  advance_locked(settler);
 }
 
 void aiocann_stream::advance(Settler &settler) {
@@ -139,6 +157,8 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
   op->is_passed = true;
   tasks_in_driver_ -= op->tasks;
   if (op->has_marker) device->markers_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  // The driver refused the wait: what follows would run without the order that it relies on.
+  const bool order_lost = op->kind == OpKind::kWait && !op->status.is_ok();
   if (op->depends_registered && !op->mark->status.is_ok()) {
     const aiocann_error &error = *op->mark->status.get();
     const bool indirect = error.cause_op != 0;
@@ -158,7 +178,7 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
     if (!fault_.is_ok() && owner->id != fault_op_ && !(op->kind == OpKind::kStreamClose)) {
       op->status = predecessor(fault_, fault_op_, fault_kind_, op);
     }
-  } else if (op->status.get()->is_fault && fault_.is_ok() && !internal) {
+  } else if ((op->status.get()->is_fault || order_lost) && fault_.is_ok() && !internal) {
     fault_ = op->status;
     fault_op_ = owner->id;
     fault_kind_ = owner->name();
@@ -316,6 +336,10 @@ void aiocann_stream::give_up(const Status &why, bool device_has_stopped, Settler
       if (op->is_internal()) {
         if (device_has_stopped) settler.dropped(op);
         continue;
+      }
+      if (device_has_stopped && op->chunk != nullptr) {
+        op->chunk->release();
+        op->chunk = nullptr;
       }
       op->fail(why);
       op->publish();

@@ -35,8 +35,10 @@ struct aiocann_stream {
 
   // ---- Thread: any ----
 
-  /// The marker of op has been reached by the device: settles what that settles. False: that was known.
-  bool marker_passed(Op *op, Settler &settler);
+  /// The marker of op has been reached by the device: settles what that settles.
+  void marker_passed(Op *op, Settler &settler);
+  /// The same, found out by asking, when the callback should have come long ago.
+  void callback_missing(Op *op, Settler &settler);
   /// Something that a passed op waited for has happened (a mark of another stream, a host part).
   void advance(Settler &settler);
   void host_part_done(Op *op, Settler &settler);
@@ -96,6 +98,7 @@ struct aiocann_stream {
  private:
   ~aiocann_stream();
   void advance_locked(Settler &settler);
+  void note_time(Op *op);
   void blame_locked(Op *op, const aiocann::core::FaultRecord &fault);
   void pass_locked(Op *op, Settler &settler);
   void settle_passed_locked(Settler &settler);

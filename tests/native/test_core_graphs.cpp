@@ -98,6 +98,45 @@ void computes_in_stream_order() {
   CHECK_EQ(rt.statistics().pool_reserved_bytes, 32 * kMiB);
 }
 
+// A block that was dropped while commands that use it are still in the stream's FIFO is not the scratch memory of a
+// graph that is ahead of them there.
+void scratch_waits_for_the_fifo() {
+  Runtime rt(1);
+  constexpr int64_t kN = 100000;
+  aiocann_stream *stream = rt.stream();
+  aiocann_mem *x = rt.allocate(kN * 4), *out = rt.allocate(kN * 4), *filler = rt.allocate(1024);
+  aiocann_graph *graph = chain(rt, kN, x, x, out);
+  const uint64_t nbytes = aiocann_graph_scratch_bytes(graph);  // a block that would fit
+  finish(rt.loop, rt.fill(stream, x, 0));
+  finish(rt.loop, compute(rt, graph, stream));
+  for (int round = 0; round < 5; ++round) {
+    aiocann_mem *dropped = rt.allocate(nbytes, 0, stream), *kept = rt.allocate(nbytes, 0, stream);
+    finish(rt.loop, rt.fill(stream, dropped, 7));
+    CHECK_OK(sim().hold(0, -1));
+    std::vector<aiocann_op *> ops;
+    for (int i = 0; i < 600; ++i) {  // more than the driver gets at once
+      accepted(aiocann_stream_memset(stream, filler, 0, i, 1024, nullptr, nullptr));
+    }
+    ops.push_back(compute(rt, graph, stream));
+    ops.push_back(rt.copy(stream, of(kept), of(dropped), nbytes));
+    aiocann_mem_release(dropped);
+    for (int i = 0; i < 3; ++i) {  // the lane has seen all that
+      aiocann_op *info = nullptr;
+      accepted(aiocann_device_memory_info(rt.device(0), rt.loop.raw, &info));
+      finish(rt.loop, info);
+    }
+    CHECK_OK(sim().release(0, -1));
+    std::vector<unsigned char> back(nbytes);
+    ops.push_back(rt.copy(stream, of(back), of(kept), nbytes));
+    for (aiocann_op *op : ops) finish(rt.loop, op);
+    CHECK(back == std::vector<unsigned char>(nbytes, 7));
+    aiocann_mem_release(kept);
+  }
+  aiocann_graph_release(graph);
+  for (aiocann_mem *mem : {x, out, filler}) aiocann_mem_release(mem);
+  rt.close(stream);
+}
+
 void faults_name_the_node() {
   Runtime rt(2);
   aiocann_stream *stream = rt.stream(0), *other = rt.stream(1);
@@ -176,6 +215,7 @@ void failures_before_anything_runs() {
 
 int main() {
   computes_in_stream_order();
+  scratch_waits_for_the_fifo();
   faults_name_the_node();
   failures_before_anything_runs();
 }

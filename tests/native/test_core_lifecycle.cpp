@@ -139,6 +139,7 @@ void two_runtimes() {
 /// can_abort: the driver drops what is stuck, and everything is given back. Otherwise it is leaked.
 void closing_with_stuck_work(bool can_abort) {
   for (int kind = 0; kind < 3; ++kind) {
+    const uint64_t pinned_before = sim().counter("live_pinned");
     auto *owned = Runtime::as_it_is(2);
     Runtime &rt = *owned;
     aiocann_stream *stuck = rt.stream(0), *fine = rt.stream(1), *waits = rt.stream(1);
@@ -152,6 +153,8 @@ void closing_with_stuck_work(bool can_abort) {
     ops.push_back(kind == 0   ? rt.copy(stuck, of(host), of(mem), 20 * kMiB)
                   : kind == 1 ? rt.copy(stuck, of(mem), of(host), 20 * kMiB)
                               : rt.copy(stuck, of(other), of(mem), 20 * kMiB));
+    ops.push_back(rt.copy(stuck, of(host), of(mem), 500));
+    ops.push_back(rt.copy(stuck, of(mem), of(host), 500));
     ops.push_back(rt.mark(stuck, AIOCANN_MARK_RECORD));
     ops.push_back(rt.wait(waits, ops.back()));
     ops.push_back(rt.fill(waits, other, 1));
@@ -180,7 +183,11 @@ void closing_with_stuck_work(bool can_abort) {
     aiocann_runtime_release(rt.raw);
     rt.raw = nullptr;
     delete owned;
-    if (can_abort) CHECK_OK(sim().configure("devices", "2"));  // no device is open any more
+    if (can_abort) {
+      CHECK_OK(sim().configure("devices", "2"));  // no device is open any more
+      CHECK_EQ(sim().counter("live_pinned"),
+               pinned_before + 1);  // what the user held; staging memory is back
+    }
   }
 }
 
@@ -389,7 +396,7 @@ int main(int argc, char **) {
   closing_with_stuck_work(false);
   if (argc > 1) return 0;
   // And the process ends with a runtime open and work in flight.
-  auto *open = Runtime::as_it_is(1);
+  static Runtime *open = Runtime::as_it_is(1);  // reachable, for leak checkers
   aiocann_stream *stream = open->stream();
   aiocann_mem *mem = open->lazy(64 * kMiB);
   for (int i = 0; i < 10; ++i) open->fill(stream, mem, i);

@@ -10,7 +10,6 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-
 void one_stream_is_in_order() {
   Runtime rt(1);
   aiocann_stream *stream = rt.stream();
@@ -23,7 +22,8 @@ void one_stream_is_in_order() {
   }
   aiocann_op *all = rt.mark(stream);
   finish(rt.loop, all);
-  for (aiocann_op *op : ops) CHECK_EQ(aiocann_op_state(op), 1);  // a mark settles after what was before it
+  for (aiocann_op *op : ops)
+    CHECK_EQ(aiocann_op_state(op), 1);  // a mark settles after what was before it
   for (aiocann_op *op : ops) finish(rt.loop, op);
   for (int i = 0; i < 500; ++i) CHECK(seen[i] == std::vector<unsigned char>(64, i & 255));
   CHECK_EQ(aiocann_stream_idle(stream), 1);
@@ -119,7 +119,8 @@ void stuck_streams_do_not_keep_the_staging_memory() {
     streams.push_back(rt.stream(1));
     mems.push_back(rt.allocate(9 * kMiB, 1));
     ops.push_back(rt.wait(streams.back(), event));
-    for (int k = 0; k < 20; ++k) ops.push_back(rt.copy(streams.back(), of(small[i * 20 + k]), of(mems.back()), 1000));
+    for (int k = 0; k < 20; ++k)
+      ops.push_back(rt.copy(streams.back(), of(small[i * 20 + k]), of(mems.back()), 1000));
     ops.push_back(rt.copy(streams.back(), of(hosts[i]), of(mems.back()), 9 * kMiB));
   }
   aiocann_stream *mine = rt.stream(1);
@@ -169,7 +170,7 @@ void credit() {
   Runtime rt(1);
   aiocann_stream *full = rt.stream(), *other = rt.stream();
   aiocann_stream *source = rt.stream();
-  aiocann_mem *buffer = rt.allocate(64);
+  aiocann_mem *buffer = rt.allocate(64), *apart = rt.allocate(64);
   aiocann_op *event = nullptr;
   CHECK_OK(sim().hold(0, -1));
   aiocann_op *first = rt.fill(source, buffer, 1);
@@ -178,12 +179,13 @@ void credit() {
   std::vector<aiocann_op *> ops;
   for (int i = 0; i < 3000; ++i) ops.push_back(rt.fill(full, buffer, i));
   CHECK_OK(sim().release(0, -1));
-  finish(rt.loop, rt.fill(other, buffer, 3));
+  finish(rt.loop, rt.fill(other, apart, 3));
   for (aiocann_op *op : ops) finish(rt.loop, op);
   finish(rt.loop, first);
   finish(rt.loop, event);
   finish(rt.loop, wait);
   aiocann_mem_release(buffer);
+  aiocann_mem_release(apart);
   for (aiocann_stream *stream : {full, other, source}) rt.close(stream);
 }
 
@@ -222,8 +224,10 @@ void many_threads() {
         accepted(aiocann_device_allocate_lazy(aiocann_runtime_device(rt.raw, device), size, &mem));
         const aiocann_span device_side = of(mem), up_side = of(bytes), down_side = of(back);
         aiocann_op *up = nullptr, *down = nullptr;
-        accepted(aiocann_stream_memcpy(streams[device], &device_side, &up_side, size, loop.raw, &up));
-        accepted(aiocann_stream_memcpy(streams[device], &down_side, &device_side, size, loop.raw, &down));
+        accepted(
+            aiocann_stream_memcpy(streams[device], &device_side, &up_side, size, loop.raw, &up));
+        accepted(aiocann_stream_memcpy(streams[device], &down_side, &device_side, size, loop.raw,
+                                       &down));
         aiocann_mem_release(mem);  // the ops keep it
         finish(loop, down);
         finish(loop, up);
