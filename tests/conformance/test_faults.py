@@ -239,3 +239,28 @@ async def test_pinned_memory_that_cannot_be_had(opened: Any) -> None:
         aiocann.sim.fail_call("aclrtMallocHost", 207001, nth=0)
         with pytest.raises(DeviceMemoryError):
             await rt.pinned_empty(64 << 20, np.uint8)
+
+
+async def test_nothing_runs_past_a_wait_that_the_driver_refused(opened: Any) -> None:
+    """Without the order that it was to bring, what follows would read stale data."""
+    async with opened(clean=False) as rt:
+        (device,) = rt.devices
+        source, target = await device.allocate(16), np.zeros(16, np.uint8)
+        async with device.stream() as first:
+            second = await device.stream().__aenter__()
+            with aiocann.sim.hold(device.index):
+                first.memset(source, 5)
+                event = first.record()
+                aiocann.sim.fail_call("aclrtStreamWaitEvent", 507899)
+                wait = second.wait(event)
+                copy = second.memcpy(target, source)
+            assert wait is not None
+            with pytest.raises(aiocann.AclError) as refused:
+                await wait
+            assert refused.value.code == 507899
+            with pytest.raises(aiocann.AclError) as caught:
+                await copy
+            assert isinstance(caught.value.__cause__, aiocann.AclError)
+            assert caught.value.__cause__.code == 507899
+            await second.aclose(10)
+            await first.memset(source, 6)
