@@ -9,6 +9,7 @@ import anyio
 
 from aiocann.errors import usage
 from aiocann.group import DeviceGroup, each
+from aiocann.reactor import run_in_background
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -59,8 +60,9 @@ class Pipeline:
     Notes
     -----
     Results come in the items' order. A failure stops every stage, drains the devices
-    and raises an `ExceptionGroup` that names the device. To stop early, close the
-    iterator: ``async with contextlib.aclosing(pipeline(xs)) as results``.
+    and raises an `ExceptionGroup` that names the device. Leaving the loop early stops
+    the stages when the iterator is closed; for that to happen at once, write
+    ``async with contextlib.aclosing(pipeline(xs)) as results``.
     """
 
     def __init__(self, stages: Iterable[Stage], *, depth: int = 2) -> None:
@@ -75,22 +77,65 @@ class Pipeline:
         self, items: Iterable[Any] | AsyncIterable[Any]
     ) -> AsyncGenerator[Any, None]:
         """Send `items` through the stages and yield what comes out."""
+        # The stages run in a task of their own: a task group must not be open across
+        # a yield, where the consumer's own scopes and exceptions cross it.
+        results, outlet = anyio.create_memory_object_stream[Any](self.depth)
+        scope, ended = anyio.CancelScope(), anyio.Event()
+        failure: list[BaseException] = []
+
+        async def run() -> None:
+            try:
+                with scope:
+                    await self._run(items, results)
+            except anyio.get_cancelled_exc_class():
+                raise
+            except BaseException as exc:
+                failure.append(exc)
+            finally:
+                results.close()
+                ended.set()
+
+        run_in_background(run)
+        try:
+            async for result in outlet:
+                yield result
+        finally:
+            scope.cancel()
+            outlet.close()
+            with anyio.CancelScope(shield=True):
+                await ended.wait()
+        if failure:
+            raise failure[0]
+
+    async def _run(
+        self,
+        items: Iterable[Any] | AsyncIterable[Any],
+        results: MemoryObjectSendStream[Any],
+    ) -> None:
         devices = tuple(dict.fromkeys(stage.device for stage in self.stages))
-        async with DeviceGroup(devices) as group:
-            send, receive = anyio.create_memory_object_stream[Any](self.depth)
-            first = self.stages[0].device
-            group.start_soon(_feed, items, send, device=first)
-            for stage in self.stages:
-                send, outlet = anyio.create_memory_object_stream[Any](self.depth)
-                group.start_soon(self._work, stage, receive, send, device=stage.device)
-                receive = outlet
-            async with receive:
-                try:
-                    async for result in receive:
-                        yield result
-                except GeneratorExit:
-                    # Closed early: this is no failure for the group to report.
-                    group.cancel()
+        # The stack closes what stages that were cancelled unbegun have left open.
+        with contextlib.ExitStack() as opened:
+
+            def stream() -> tuple[
+                MemoryObjectSendStream[Any], MemoryObjectReceiveStream[Any]
+            ]:
+                pair = anyio.create_memory_object_stream[Any](self.depth)
+                for end in pair:
+                    opened.callback(end.close)
+                return pair
+
+            async with DeviceGroup(devices) as group:
+                outbox, inbox = stream()
+                first = self.stages[0].device
+                group.start_soon(_feed, items, outbox, device=first)
+                for stage in self.stages[:-1]:
+                    outbox, following = stream()
+                    group.start_soon(
+                        self._work, stage, inbox, outbox, device=stage.device
+                    )
+                    inbox = following
+                stage = self.stages[-1]
+                group.start_soon(self._work, stage, inbox, results, device=stage.device)
 
     async def _work(
         self,
@@ -113,7 +158,7 @@ class Pipeline:
                     await outbox.send(place.result)
                     room.release()
 
-        async with inbox, enter, anyio.create_task_group() as tasks:
+        async with inbox, leave, enter, anyio.create_task_group() as tasks:
             tasks.start_soon(emit)
             async for item in inbox:
                 await room.acquire()

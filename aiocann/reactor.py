@@ -32,7 +32,7 @@ from aiocann.ledger import in_flight
 from aiocann.native import NULL, ffi, lib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Coroutine, Generator
 
     from aiocann.completion import Operation
 
@@ -471,6 +471,23 @@ def current_reactor() -> Reactor:
     if not isinstance(home, Reactor):
         raise RuntimeError("await needs a running asyncio, uvloop or trio loop")
     return home
+
+
+_background: set[asyncio.Task[None]] = set()
+
+
+def run_in_background(fn: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run ``fn()`` in a task of its own, beside whatever the caller is part of.
+
+    It must not raise but for its own cancellation.
+    """
+    if _in_trio_task is not None and _in_trio_task():
+        context = contextvars.copy_context()
+        _lowlevel().spawn_system_task(fn, context=context)
+        return
+    task = asyncio.get_running_loop().create_task(fn())
+    _background.add(task)  # a loop keeps only weak references
+    task.add_done_callback(_background.discard)
 
 
 def drain_here() -> None:

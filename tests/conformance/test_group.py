@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from collections import Counter
 from typing import Any
@@ -294,3 +295,34 @@ async def test_pipeline_left_early(opened: Any) -> None:
             async for result in results:
                 assert result == 0
                 break
+
+
+@pytest.mark.parametrize("how", ["break", "raise", "cancel"])
+async def test_pipeline_left_without_closing_it(opened: Any, how: str) -> None:
+    """Its task group must not cross the scopes of whoever iterates."""
+    async with opened(2) as rt:
+        pipeline = Pipeline([Stage(square, d) for d in rt.devices])
+
+        async def consume() -> None:
+            with anyio.CancelScope() as scope:
+                async for result in pipeline(range(1000)):
+                    if result < 9:
+                        continue
+                    if how == "break":
+                        break
+                    if how == "raise":
+                        raise LookupError
+                    scope.cancel()
+            await anyio.lowlevel.checkpoint()  # nothing is left to be cancelled
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.lowlevel.checkpoint)
+            if how == "raise":
+                with pytest.raises(LookupError):
+                    await consume()
+            else:
+                await consume()
+        gc.collect()  # closes the iterator
+        with anyio.fail_after(20):
+            while rt.statistics().in_flight_ops:
+                await anyio.lowlevel.checkpoint()
