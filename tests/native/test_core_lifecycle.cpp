@@ -252,7 +252,9 @@ void loops() {
   for (aiocann_op *op : ops) watcher.await(op);
   finish(rt.loop, rt.mark(stream));
   uint64_t ids[64];
-  CHECK_EQ(aiocann_loop_drain(heir, ids, 64), 20);
+  int32_t inherited = 0;  // an op is settled before it has been delivered everywhere
+  while (inherited < 20) inherited += aiocann_loop_drain(heir, ids + inherited, 64 - inherited);
+  CHECK_EQ(inherited, 20);
   for (int i = 0; i < 20; ++i) CHECK_EQ(ids[i], aiocann_op_id(ops[i]));
   CHECK_EQ(aiocann_loop_wakes(heir), 0);
   while (watcher.order.size() < 40) CHECK(watcher.turn());
