@@ -30,7 +30,9 @@ namespace aiocann::core {
 class GraphLaunch : public LaunchContext {
  public:
   GraphLaunch(Lane *lane, Stream *stream, Op *op, uint64_t scratch)
-      : lane_(lane), stream_(stream), op_(op), scratch_(scratch) {}
+      : lane_(lane), stream_(stream), op_(op), scratch_(scratch) {
+    lane_->api().aclrtGetThreadLastTaskId(&last_task_);
+  }
 
   const acl::Api &api() const override { return lane_->api(); }
   void *stream() const override { return stream_->raw; }
@@ -64,10 +66,11 @@ class GraphLaunch : public LaunchContext {
   }
 
   void launched(int32_t node) override {
+    // The id is of the thread's last task, on whatever stream: unchanged, it says that this node launched none.
     uint32_t task = 0;
-    if (lane_->api().aclrtGetThreadLastTaskId(&task) != 0) return;
-    op_->node_tasks.resize(static_cast<size_t>(node) + 1, task);
-    op_->node_tasks[static_cast<size_t>(node)] = task;
+    if (lane_->api().aclrtGetThreadLastTaskId(&task) != 0 || task == last_task_) return;
+    last_task_ = task;
+    op_->node_tasks.emplace_back(node, task);
   }
 
   void count_tensors(int64_t delta) override {
@@ -83,6 +86,7 @@ class GraphLaunch : public LaunchContext {
   Op *const op_;
   const uint64_t scratch_;
   Mem *used_ = nullptr;
+  uint32_t last_task_ = 0;
 };
 
 Lane::Verdict Lane::submit_graph(Stream *stream, Op *op) {

@@ -200,7 +200,11 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
   op->retain();  // once the callback is launched, the reactor may be quicker than we
   op->on_device = true;
   op->tasks = n_tasks;
-  if (n_tasks > 0) op->has_tasks = api_->aclrtGetThreadLastTaskId(&op->last_task) == 0;
+  // The id is of the thread's last task, on whatever stream. A wait may have launched none (what it waits for is
+  // over), so it claims none; a graph knows by its nodes.
+  const bool launched = op->kind == OpKind::kGraph ? !op->node_tasks.empty()
+                                                   : n_tasks > 0 && op->kind != OpKind::kWait;
+  if (launched) op->has_tasks = api_->aclrtGetThreadLastTaskId(&op->last_task) == 0;
   Status trouble;
   if (wants_marker) {
     op->tasks += 2;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "aiocann.h"
@@ -149,7 +150,8 @@ struct aiocann_op {
   uint32_t host_left = 0;   ///< host parts not done
   uint32_t event_pins = 0;  ///< lanes that are just making a wait for the event
   aiocann::core::NativeEvent *event = nullptr;
-  std::vector<uint32_t> node_tasks;  ///< of a graph: the last task of each node
+  /// Of a graph: the last task of each node that launched any.
+  std::vector<std::pair<int32_t, uint32_t>> node_tasks;
   std::vector<aiocann::core::Mem *>
       extra;  ///< of a graph: scratch and workspaces. Owns: a use of each
 

@@ -253,9 +253,9 @@ void aiocann_stream::blame_locked(Op *op, const FaultRecord &fault) {
   error.is_fault = 1;
   error.device = device->index;
   if (op != nullptr) {
-    for (size_t node = 0; node < op->node_tasks.size(); ++node) {
-      if (not_after(fault.task_id, op->node_tasks[node])) {
-        error.node = static_cast<int32_t>(node);
+    for (const auto &[node, last] : op->node_tasks) {
+      if (not_after(fault.task_id, last)) {
+        error.node = node;
         break;
       }
     }

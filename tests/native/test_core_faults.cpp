@@ -95,6 +95,33 @@ void late_waits_fail_too() {
   rt.close(second);
 }
 
+// A wait for an event that is over launches no task, so no fault is its own: the blame is not on it, but on the
+// command behind it. Task ids of the other stream are far ahead, as the driver tells only the thread's last one.
+void waits_are_not_to_blame() {
+  Runtime rt(1);
+  aiocann_stream *busy = rt.stream();
+  aiocann_mem *a = rt.allocate(64), *b = rt.allocate(64), *c = rt.allocate(64);
+  for (int i = 0; i < 500; ++i) {
+    accepted(aiocann_stream_memset(busy, a, 0, i, 64, nullptr, nullptr));
+  }
+  finish(rt.loop, rt.mark(busy));
+  for (int round = 0; round < 150; ++round) {
+    aiocann_stream *stream = rt.stream();
+    aiocann_op *event = rt.mark(busy, AIOCANN_MARK_RECORD);
+    for (int i = 0; i < 6; ++i)
+      accepted(aiocann_stream_memset(busy, a, 0, i, 64, nullptr, nullptr));
+    if (round % 2 == 1) rt.loop.turn(0);
+    CHECK_OK(sim().inject("copy", "memcpy", 1, 0));
+    aiocann_op *wait = rt.wait(stream, event);
+    fails(rt.loop, rt.copy(stream, of(b), of(c), 64), kCopyFault);
+    finish(rt.loop, wait);
+    finish(rt.loop, event);
+    rt.close(stream);
+  }
+  for (aiocann_mem *mem : {a, b, c}) aiocann_mem_release(mem);
+  rt.close(busy);
+}
+
 // In the middle of a staged copy, each way, and between devices without peer access.
 void staged_copies_fail_as_one() {
   for (int kind = 0; kind < 3; ++kind) {
@@ -257,6 +284,7 @@ int main() {
   later_ops_of_the_stream_fail_others_do_not();
   faults_follow_events();
   late_waits_fail_too();
+  waits_are_not_to_blame();
   staged_copies_fail_as_one();
   failing_calls_fail_one_op();
   running_out_of_memory();
