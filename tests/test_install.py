@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -52,3 +53,11 @@ def test_one_wheel_serves_every_python() -> None:
     wheel = metadata.distribution("aiocann").read_text("WHEEL")
     assert wheel is not None
     assert "Tag: cp310-abi3-linux_" in wheel or "Tag: cp310-abi3-manylinux_" in wheel
+
+
+def test_the_readmes_program_runs(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    program = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert program is not None
+    (tmp_path / "program.py").write_text(program[1], encoding="utf-8")
+    assert run_python("-W", "error", "program.py", cwd=tmp_path) == "(8, 256) staged"
