@@ -1,4 +1,6 @@
 // Failures: of the device while it runs, of calls of the driver, of memory; whom they reach, and whom not.
+#include <chrono>
+
 #include "core_driver.hpp"
 
 using namespace core_test;
@@ -100,25 +102,30 @@ void late_waits_fail_too() {
 void waits_are_not_to_blame() {
   Runtime rt(1);
   aiocann_stream *busy = rt.stream();
-  aiocann_mem *a = rt.allocate(64), *b = rt.allocate(64), *c = rt.allocate(64);
-  for (int i = 0; i < 500; ++i) {
+  aiocann_mem *a = rt.allocate(65536), *b = rt.allocate(65536);
+  for (int i = 0; i < 5000; ++i) {
     accepted(aiocann_stream_memset(busy, a, 0, i, 64, nullptr, nullptr));
   }
   finish(rt.loop, rt.mark(busy));
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 300; ++round) {
     aiocann_stream *stream = rt.stream();
     aiocann_op *event = rt.mark(busy, AIOCANN_MARK_RECORD);
-    for (int i = 0; i < 6; ++i)
-      accepted(aiocann_stream_memset(busy, a, 0, i, 64, nullptr, nullptr));
-    if (round % 2 == 1) rt.loop.turn(0);
+    for (int i = 0; i < 6; ++i) {
+      accepted(aiocann_stream_memset(busy, a, 0, i, 65536, nullptr, nullptr));
+    }
+    // Now and then the event is over when the wait is submitted, and the core does not know yet.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(round % 50);
+    while (std::chrono::steady_clock::now() < until) {
+    }
     CHECK_OK(sim().inject("copy", "memcpy", 1, 0));
     aiocann_op *wait = rt.wait(stream, event);
-    fails(rt.loop, rt.copy(stream, of(b), of(c), 64), kCopyFault);
+    fails(rt.loop, rt.copy(stream, of(b), of(a), 65536), kCopyFault);
     finish(rt.loop, wait);
     finish(rt.loop, event);
+    finish(rt.loop, rt.mark(busy));
     rt.close(stream);
   }
-  for (aiocann_mem *mem : {a, b, c}) aiocann_mem_release(mem);
+  for (aiocann_mem *mem : {a, b}) aiocann_mem_release(mem);
   rt.close(busy);
 }
 
