@@ -232,6 +232,8 @@ def test_exit_while_ordinary_memory_is_copied(direction: str) -> None:
 def test_ctrl_c_while_waiting() -> None:
     source = """
     import asyncio, os, signal, threading, anyio, aiocann
+    # A shell starts what it runs in the background with the signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     async def main():
         async with aiocann.open_runtime("sim", close_timeout=0.1) as rt:
             device, = rt.devices
