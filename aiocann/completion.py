@@ -211,8 +211,7 @@ class Operation(Generic[T]):
         RuntimeError
             It has not finished.
         """
-        if not self.done:
-            raise RuntimeError(f"{self!r} has not finished: await it first")
+        self._require_done()
         return self._error
 
     def result(self) -> T:
@@ -223,12 +222,15 @@ class Operation(Generic[T]):
         RuntimeError
             It has not finished.
         """
-        if not self.done:
-            raise RuntimeError(f"{self!r} has not finished: await it first")
+        self._require_done()
         if self._error is not None:
             self._retrieved = True
             raise clone(self._error)
         return cast("T", self._result)
+
+    def _require_done(self) -> None:
+        if not self.done:
+            raise RuntimeError(f"{self!r} has not finished: await it first")
 
     def __await__(self) -> Generator[Any, Any, T]:
         if self._state or self._poll():

@@ -161,7 +161,6 @@ void Lane::step(Op *part) {
     case OpKind::kChunkToDevice: {
       Op *parent = part->parent;
       Stream *stream = part->stream;
-      Status failure;
       if (!stream->aborted && !stream->failed(parent)) {
         const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned),
                                                     part->nbytes, part->chunk->base, part->nbytes,

@@ -14,14 +14,18 @@ uint64_t Pool::segment_bytes(uint64_t nbytes) {
   return (wanted + kHugePage - 1) / kHugePage * kHugePage;
 }
 
-Block *Pool::take_lent_locked(uint64_t wanted, uint64_t key) {
-  auto of_stream = lent_.find(key);
-  if (of_stream == lent_.end()) return nullptr;
+Pool::Sorted::iterator Pool::best_fit(const Sorted &blocks, uint64_t nbytes) {
   Segment probe_segment;
   Block probe;
   probe.segment = &probe_segment;
-  probe.nbytes = wanted;
-  auto found = of_stream->second.lower_bound(&probe);
+  probe.nbytes = nbytes;
+  return blocks.lower_bound(&probe);
+}
+
+Block *Pool::take_lent_locked(uint64_t wanted, uint64_t key) {
+  auto of_stream = lent_.find(key);
+  if (of_stream == lent_.end()) return nullptr;
+  auto found = best_fit(of_stream->second, wanted);
   // A lent block is handed out whole (its neighbours may not be in the same order), so it must fit well.
   if (found == of_stream->second.end() || (*found)->nbytes > wanted + wanted / 2 + 65536)
     return nullptr;
@@ -43,11 +47,7 @@ Block *Pool::take(uint64_t nbytes, uint64_t stream, By by) {
       if (Block *block = take_lent_locked(wanted, key(stream, By::kUser))) return block;
     }
   }
-  Segment probe_segment;
-  Block probe;
-  probe.segment = &probe_segment;
-  probe.nbytes = wanted;
-  auto found = free_.lower_bound(&probe);
+  auto found = best_fit(free_, wanted);
   if (found == free_.end()) return nullptr;
   Block *block = *found;
   free_.erase(found);

@@ -76,13 +76,15 @@ class Pool {
     return by == By::kLane ? stream | uint64_t{1} << 62 : stream;
   }
   static uint64_t stream_of(uint64_t key) { return key & ~(uint64_t{1} << 62); }
+  using Sorted = std::set<Block *, BySize>;
+  static Sorted::iterator best_fit(const Sorted &blocks, uint64_t nbytes);
   Block *take_lent_locked(uint64_t wanted, uint64_t key);
   Block *split_locked(Block *block, uint64_t nbytes);
   void free_locked(Block *block);
 
   mutable std::mutex mutex_;  // a leaf: list work only
-  std::set<Block *, BySize> free_;
-  std::map<uint64_t, std::set<Block *, BySize>> lent_;  ///< by key
+  Sorted free_;
+  std::map<uint64_t, Sorted> lent_;  ///< by key
   std::set<Segment *> segments_;
   std::atomic<uint64_t> reserved_{0}, used_{0};
 };

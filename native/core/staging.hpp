@@ -40,7 +40,6 @@ class Staging {
   void close();
   /// A piece came back while the lane was idle. Thread: any.
   void freed(Chunk *chunk);
-  uint64_t piece_bytes() const { return piece_bytes_; }
 
  private:
   void collect();
@@ -49,7 +48,7 @@ class Staging {
   const uint32_t per_allocation_, shared_, per_stream_;
   uint32_t Stream::*const held_;
   Chunk *free_ = nullptr;
-  uint32_t in_use_ = 0, total_ = 0;
+  uint32_t in_use_ = 0;
   Stack<Chunk> freed_;
   std::atomic<bool> starved_{false};
   std::vector<Stream *> waiters_;  ///< Owns: a reference each

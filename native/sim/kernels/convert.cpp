@@ -206,6 +206,23 @@ struct Sixteen {
   unsigned char bytes[16];
 };
 
+/// Calls body with a value of a type of `item` bytes.
+template <class Body>
+void with_item(size_t item, const Body &body) {
+  switch (item) {
+    case 1:
+      return body(uint8_t{});
+    case 2:
+      return body(uint16_t{});
+    case 4:
+      return body(uint32_t{});
+    case 8:
+      return body(uint64_t{});
+    default:
+      return body(Sixteen{});
+  }
+}
+
 }  // namespace
 
 void read_elements(float *out, const void *in, aclDataType dtype, size_t n) {
@@ -259,18 +276,7 @@ void gather_row(void *out, const void *in, size_t item, ptrdiff_t stride, size_t
     std::memcpy(to, from, n * item);
     return;
   }
-  switch (item) {
-    case 1:
-      return gather_items<uint8_t>(to, from, stride, n);
-    case 2:
-      return gather_items<uint16_t>(to, from, stride, n);
-    case 4:
-      return gather_items<uint32_t>(to, from, stride, n);
-    case 8:
-      return gather_items<uint64_t>(to, from, stride, n);
-    default:
-      return gather_items<Sixteen>(to, from, stride, n);
-  }
+  with_item(item, [&](auto value) { gather_items<decltype(value)>(to, from, stride, n); });
 }
 
 void scatter_row(void *out, const void *in, size_t item, ptrdiff_t stride, size_t n) {
@@ -280,18 +286,7 @@ void scatter_row(void *out, const void *in, size_t item, ptrdiff_t stride, size_
     std::memcpy(to, from, n * item);
     return;
   }
-  switch (item) {
-    case 1:
-      return scatter_items<uint8_t>(to, from, stride, n);
-    case 2:
-      return scatter_items<uint16_t>(to, from, stride, n);
-    case 4:
-      return scatter_items<uint32_t>(to, from, stride, n);
-    case 8:
-      return scatter_items<uint64_t>(to, from, stride, n);
-    default:
-      return scatter_items<Sixteen>(to, from, stride, n);
-  }
+  with_item(item, [&](auto value) { scatter_items<decltype(value)>(to, from, stride, n); });
 }
 
 }  // namespace aiocann::sim
