@@ -19,13 +19,23 @@ __all__ = [
     "clear_faults",
     "configure",
     "counters",
+    "delay_callback",
+    "delay_copy",
+    "delay_kernel",
+    "drop_callback",
     "fail_call",
     "fail_copy",
     "fail_kernel",
     "hold",
     "last_misuse",
+    "let_go",
+    "lose_device",
     "release",
+    "reset",
+    "restore_device",
     "setting",
+    "stall_copy",
+    "stall_kernel",
 ]
 
 _CONTEXT_RELEASE_ERROR = 507007
@@ -52,13 +62,18 @@ def configure(**settings: object) -> None:
         "all", "none", or pairs as "0-1,1-0": who reaches whose memory.
     max_streams, max_events, pinned_memory : int
         Limits.
+    cann : str
+        "9.1" or "8.1", which lacks many functions.
+    hide : str
+        Names of functions that are absent as well, with commas between.
 
     Raises
     ------
     UsageError
         An unknown setting, or a value that it does not take.
     BusyResourceError
-        A device is open.
+        A device is open. Where that is so because closing a runtime had to leak it,
+        `reset` gives it up.
     """
     global _devices, _is_enlarged
     for key, value in settings.items():
@@ -142,14 +157,114 @@ def fail_copy(kind: str = "*", code: int = 0, nth: int = 1) -> None:
     _inject("copy", kind, nth, code)
 
 
-def _inject(kind: str, target: str, nth: int, code: int) -> None:
+def delay_kernel(ms: int, kernel: str = "*", nth: int = 1) -> None:
+    """Let the nth kernel of this name take `ms` milliseconds longer; 0: every one."""
+    _inject("kernel_delay", kernel, nth, ms)
+
+
+def delay_copy(ms: int, kind: str = "*", nth: int = 1) -> None:
+    """Let the nth asynchronous copy or fill take `ms` milliseconds longer."""
+    _inject("copy_delay", kind, nth, ms)
+
+
+def stall_kernel(kernel: str = "*", nth: int = 1, abort_code: int = 0) -> None:
+    """Let the nth kernel of this name never end: its stream is stuck.
+
+    It ends when the stream is aborted or the device reset, or by `let_go`.
+
+    Parameters
+    ----------
+    kernel : str
+        As in "aclnnAdd"; "*" is any.
+    nth : int
+        Counted from now on; 0 is every one.
+    abort_code : int
+        Other than 0: aborting the stream fails with it, and only a reset helps.
+    """
+    _inject("kernel_stall", kernel, nth, abort_code)
+
+
+def stall_copy(kind: str = "*", nth: int = 1, abort_code: int = 0) -> None:
+    """Let the nth asynchronous copy or fill never end; see `stall_kernel`."""
+    _inject("copy_stall", kind, nth, abort_code)
+
+
+def drop_callback(
+    family: str = "*", nth: int = 1, *, holds_stream: bool = False
+) -> None:
+    """Let the nth callback never fire.
+
+    Parameters
+    ----------
+    family : str
+        "no_block" or "block" (aclrtLaunchCallback), "host_func", or "*" for any.
+    nth : int
+        Counted from now on; 0 is every one.
+    holds_stream : bool
+        A stream that waits for the callback to return (block, host_func) is stuck as
+        by `stall_copy`; otherwise it goes on.
+    """
+    _inject("callback_drop", family, nth, int(holds_stream))
+
+
+def delay_callback(ms: int | None = None, family: str = "*", nth: int = 1) -> None:
+    """Let the nth callback come late: by `ms` milliseconds, None until `let_go`.
+
+    A stream that waits for the callback to return waits on. See `drop_callback`.
+    """
+    _inject("callback_delay", family, nth, -1 if ms is None else ms)
+
+
+def let_go() -> None:
+    """Let everything that faults hold back go on.
+
+    Delayed and stalled tasks run, late callbacks come, and streams stop waiting for
+    callbacks that were dropped.
+    """
+    sim_control().lib.aiocann_sim_let_go()
+
+
+def lose_device(device: int, code: int = 0, *, for_ever: bool = False) -> None:
+    """Lose a device: what it has fails, and every call that concerns it too.
+
+    Parameters
+    ----------
+    device : int
+        Its index.
+    code : int
+        What calls answer; 0 is a lost heartbeat, 507010.
+    for_ever : bool
+        Otherwise a reset of the device (aclrtResetDeviceForce) brings it back.
+    """
     control = sim_control()
-    if control.lib.aiocann_sim_inject(kind.encode(), target.encode(), nth, code):
+    if control.lib.aiocann_sim_lose(device, code, int(for_ever)):
+        raise usage(control.text(control.lib.aiocann_sim_last_error()))
+
+
+def restore_device(device: int) -> None:
+    """Let a device that was lost for ever be brought back by a reset."""
+    control = sim_control()
+    if control.lib.aiocann_sim_restore(device):
+        raise usage(control.text(control.lib.aiocann_sim_last_error()))
+
+
+def reset() -> None:
+    """Make all devices as new, whoever has them open; faults, holds and losses end.
+
+    The way out when closing a runtime timed out and leaked its devices: afterwards
+    `configure` works again. A runtime that is still open has lost its devices.
+    """
+    sim_control().lib.aiocann_sim_reset()
+
+
+def _inject(kind: str, target: str, nth: int, value: int) -> None:
+    control = sim_control()
+    if control.lib.aiocann_sim_inject(kind.encode(), target.encode(), nth, value):
         raise usage(control.text(control.lib.aiocann_sim_last_error()))
 
 
 def clear_faults() -> None:
-    """Disarm every fault."""
+    """Disarm every fault; what has struck goes on, see `let_go`."""
     sim_control().lib.aiocann_sim_clear_faults()
 
 

@@ -33,9 +33,19 @@ constexpr Symbol kSymbols[] = {
 #include "acl_symbols.inc"
 };
 
+// The simulator exports everything, and says itself what the CANN that it plays does not have.
+bool is_hidden(void *handle, const char *name) {
+  void *address = dlsym(handle, "aiocann_sim_hidden");
+  if (address == nullptr) return false;
+  int32_t (*hidden)(const char *) = nullptr;
+  std::memcpy(&hidden, &address, sizeof(address));
+  return hidden(name) != 0;
+}
+
 void *find_symbol(const std::vector<void *> &handles, const char *name) {
   for (void *handle : handles) {
-    if (void *address = dlsym(handle, name)) return address;
+    void *address = dlsym(handle, name);
+    if (address != nullptr && !is_hidden(handle, name)) return address;
   }
   return nullptr;
 }

@@ -45,6 +45,8 @@ Status acquire_driver(const std::string &name, const std::string &sim_library, D
   if (driver == nullptr) {
     driver = fresh.release();
     all.loaded.push_back(driver);
+  } else if (driver->users == 0) {
+    driver->library = fresh->library;  // the simulator may play another CANN by now
   }
   if (driver->users == 0) {
     const int32_t code = driver->library.api.aclInit(nullptr);

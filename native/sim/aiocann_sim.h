@@ -22,19 +22,47 @@ extern "C" {
  *   threads      worker threads shared by all devices (default: number of usable cores)
  *   peers        "all" (default), "none", or pairs like "0-1,1-0": who can reach whose memory
  *   max_streams, max_events, pinned_memory   limits per device, and of pinned host memory
+ *   cann         "9.1" (default) or "8.1": what CANN 8.1 lacks is hidden, and aclrtGetVersion answers as it does
+ *   hide         names of further functions to hide, with commas between; see aiocann_sim_hidden
  * value NULL: back to the environment or the default. */
 int32_t aiocann_sim_configure(const char *key, const char *value);
 /* The value in force, as text; NULL for an unknown key. Valid until this thread's next call. */
 const char *aiocann_sim_setting(const char *key);
 const char *aiocann_sim_last_error(void);
 
-/* Arms a fault. kind and target:
- *   "call", function name    the function returns `code` and has no effect (aclrtMalloc: "an allocation fails")
- *   "kernel", kernel name    the kernel faults on the device with `code` (0: 507015) and writes nothing
- *   "copy", "memcpy" or "memset"   the asynchronous task faults on the device with `code` (0: 507053)
+/* Makes every device as new: open contexts are closed by force, with all that is in them; faults, holds and
+ * losses end. The way out when something that has a device open will never close it, for the settings can change
+ * afterwards. Handles of before are stale. */
+void aiocann_sim_reset(void);
+/* 1 when the settings say that the running CANN lacks this function. It is exported all the same: whoever looks
+ * symbols up in this library asks here too. */
+int32_t aiocann_sim_hidden(const char *function);
+
+/* Arms a fault. kind, target and what value is:
+ *   "call", function name    the function returns the code `value` and has no effect ("an allocation fails")
+ *   "kernel", kernel name    the kernel faults on the device with code `value` (0: 507015) and writes nothing
+ *   "copy", "memcpy" or "memset"   the asynchronous task faults on the device with code `value` (0: 507053)
+ *   "kernel_delay", "copy_delay"   likewise, but the task takes `value` milliseconds longer
+ *   "kernel_stall", "copy_stall"   likewise, but the task never ends: until its stream is aborted or destroyed by
+ *                                  force, or the device is reset by force. value other than 0: aborting and
+ *                                  destroying answer it and do nothing
+ *   "callback_drop", "no_block", "block" or "host_func"   the callback never fires. value 0: its stream goes on
+ *                                  as if it had; 1: a stream that waits for it to return waits as if stalled
+ *   "callback_delay", likewise     the callback comes `value` milliseconds late (0: when aiocann_sim_let_go says);
+ *                                  a stream that waits for it to return waits on
  * target "*": any. nth: 1 = the next occurrence, once; 2 = the one after; 0 = every one until cleared. */
-int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t code);
+int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t value);
+/* Disarms all faults. What has struck goes on. */
 void aiocann_sim_clear_faults(void);
+/* What faults hold back goes on now: delayed and stalled tasks run, late callbacks fire, streams stop waiting for
+ * dropped callbacks. */
+void aiocann_sim_let_go(void);
+
+/* The device is lost: its running and queued tasks fail, and every call that concerns it answers `code` (0: 507010),
+ * until aclrtResetDeviceForce (or the aclrtResetDevice that gives up the last reference) has closed what is open on
+ * it. for_ever: these close it too, but answer `code`, and the device stays lost until aiocann_sim_restore. */
+int32_t aiocann_sim_lose(int32_t device, int32_t code, int32_t for_ever);
+int32_t aiocann_sim_restore(int32_t device);
 
 /* Holds the execution engine of a device, or of one of its streams (stream_id -1: all of them): tasks already
  * running finish, no other starts until the release. Enqueueing goes on. device is a logical id. */

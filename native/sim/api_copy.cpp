@@ -39,6 +39,7 @@ aclError check_memory(const char *function, const Device *engine, const Location
           function, static_cast<unsigned long long>(bytes), pointer);
   }
   if (where.device == nullptr || where.device == engine) return ACL_SUCCESS;
+  if (const aclError code = refuse_lost(where.device)) return code;
   if ((engine->peers_enabled.load(std::memory_order_acquire) >> where.device->index & 1) != 0) {
     return ACL_SUCCESS;
   }

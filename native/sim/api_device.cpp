@@ -34,6 +34,7 @@ InitState &init_state() {
 }
 
 constexpr int kMaxJsonNesting = 10;
+constexpr int32_t kMinorVersion81 = 13;  ///< of the ACL of CANN 8.1
 
 /// A structural check: brackets in balance and not too deep, strings closed.
 bool is_plausible_json(const std::string &text) {
@@ -146,8 +147,9 @@ aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *
   REQUIRE_NOT_NULL(majorVersion);
   REQUIRE_NOT_NULL(minorVersion);
   REQUIRE_NOT_NULL(patchVersion);
+  if (const aclError code = machine().prepare()) return code;
   *majorVersion = ACL_MAJOR_VERSION;
-  *minorVersion = ACL_MINOR_VERSION;
+  *minorVersion = machine().config().is_cann_81 ? kMinorVersion81 : ACL_MINOR_VERSION;
   *patchVersion = ACL_PATCH_VERSION;
   return ACL_SUCCESS;
 }
@@ -167,6 +169,10 @@ aclError aclrtGetDeviceCount(uint32_t *count) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(count);
   if (const aclError code = machine().prepare()) return code;
+  if (machine().visible_count() == 0) {
+    return fail(ACL_ERROR_RT_NO_DEVICE, "no device is visible: ASCEND_RT_VISIBLE_DEVICES %s",
+                machine().visible_complaint().c_str());
+  }
   *count = static_cast<uint32_t>(machine().visible_count());
   return ACL_SUCCESS;
 }
@@ -177,6 +183,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   if (const aclError code = find_device(deviceId, &device)) return code;
   {
     std::lock_guard<std::mutex> lock(device->mutex);
+    if (const aclError code = refuse_lost(device)) return code;
     if (device->primary.load() == nullptr) {
       Context *context = nullptr;
       if (const aclError code = open_context(device, true, &context)) return code;
@@ -193,6 +200,13 @@ aclError aclrtSetDevice(int32_t deviceId) {
 static aclError reset_device(int32_t deviceId, bool force) {
   Device *device = nullptr;
   if (const aclError code = find_device(deviceId, &device)) return code;
+  const bool was_lost = device->lost.load() != 0;
+  if (was_lost && force) {
+    // The device starts anew, whoever had it open.
+    close_all_contexts(device, true);
+    if (!device->lost_for_ever.load()) restore(device);
+    return refuse_lost(device);
+  }
   std::lock_guard<std::mutex> lock(device->mutex);
   if (device->primary_refs == 0) {
     return fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "device %d is not set, or reset already",
@@ -205,7 +219,7 @@ static aclError reset_device(int32_t deviceId, bool force) {
   if (force) device->primary.store(nullptr, std::memory_order_release);
   close_context(context, force);
   device->primary.store(nullptr, std::memory_order_release);
-  return ACL_SUCCESS;
+  return was_lost ? refuse_lost(device) : ACL_SUCCESS;
 }
 
 aclError aclrtResetDevice(int32_t deviceId) {

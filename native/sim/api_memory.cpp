@@ -76,6 +76,7 @@ aclError aclrtFree(void *devPtr) {
   if (where.device == nullptr) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not device memory", devPtr);
   }
+  if (const aclError code = refuse_lost(where.device)) return code;
   if (where.device->memory.free(devPtr)) return ACL_SUCCESS;
   misuse("aclrtFree: %p is not the start of an allocated block: freed twice?", devPtr);
   return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of an allocated block",

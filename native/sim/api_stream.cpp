@@ -40,6 +40,12 @@ aclError check_destroy(aclrtStream handle, Stream **stream) {
   return ACL_SUCCESS;
 }
 
+/// An injected fault can make a task that not even an abort ends.
+aclError refuse_abort(const Stream *stream) {
+  const aclError code = stream->abort_refusal();
+  return code == ACL_SUCCESS ? code : fail(code, "stream %d cannot be aborted", stream->id());
+}
+
 }  // namespace
 }  // namespace aiocann::sim
 
@@ -76,6 +82,7 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
   ACL_ENTRY();
   Stream *target = nullptr;
   if (const aclError code = check_destroy(stream, &target)) return code;
+  if (const aclError code = refuse_abort(target)) return code;
   target->discard(ACL_ERROR_RT_STREAM_ABORT);
   destroy_stream(target);
   return ACL_SUCCESS;
@@ -90,6 +97,7 @@ aclError aclrtStreamAbort(aclrtStream stream) {
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s cannot abort streams",
                 machine().config().soc->name);
   }
+  if (const aclError code = refuse_abort(target)) return code;
   target->set_error(
       ACL_ERROR_RT_STREAM_ABORT);  // for a synchronisation that waits already, and the next one
   target->discard(ACL_ERROR_RT_STREAM_ABORT);

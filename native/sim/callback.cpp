@@ -8,6 +8,7 @@
 
 #include "sim/entry.hpp"
 #include "sim/faults.hpp"
+#include "sim/late.hpp"
 #include "sim/lookup.hpp"
 #include "sim/stream.hpp"
 
@@ -129,27 +130,47 @@ void HostFuncThread::stop() {
   list_.interrupt();
 }
 
-bool post_callback(Stream *stream, const CallbackTask &callback, Stream *blocked) {
+bool post_callback(Stream *stream, const CallbackTask &callback, Stream *blocked,
+                   std::optional<int64_t> late_ms) {
   Subscriber *subscriber = stream->subscriber.load();
   if (subscriber == nullptr) {
     misuse("stream %d was unsubscribed before its callback ran: the callback is lost",
            stream->id());
     return false;
   }
-  subscriber->list.push(PendingCallback{callback.fn, callback.data, blocked});
+  const PendingCallback pending{callback.fn, callback.data, blocked};
+  if (!late_ms) {
+    subscriber->list.push(pending);
+    return true;
+  }
+  post_late(pending, *late_ms, [subscriber](const PendingCallback &late) {
+    // Unsubscribed since: nobody can run it.
+    if (subscriber->n_streams.load() > 0)
+      subscriber->list.push(late);
+    else if (late.blocked != nullptr)
+      late.blocked->resume_after_callback();
+  });
   return true;
 }
 
-void post_host_func(Stream *stream, const HostFuncTask &host) {
+void post_host_func(Stream *stream, const HostFuncTask &host, std::optional<int64_t> late_ms) {
   std::shared_ptr<HostFuncThread> thread;
   {
     std::lock_guard<std::mutex> lock(stream->context()->mutex);
     thread = stream->context()->host_funcs;
   }
-  thread->post(PendingCallback{host.fn, host.data, stream});
+  const PendingCallback pending{host.fn, host.data, stream};
+  if (!late_ms)
+    thread->post(pending);
+  else
+    post_late(pending, *late_ms, [thread](const PendingCallback &late) { thread->post(late); });
 }
 
 void withdraw_callback(Stream *stream) {
+  if (withdraw_late(stream)) {
+    stream->resume_after_callback();
+    return;
+  }
   if (Subscriber *subscriber = stream->subscriber.load()) {
     if (subscriber->list.withdraw(stream)) {
       stream->resume_after_callback();

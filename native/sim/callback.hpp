@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "acl_abi.h"
@@ -71,9 +72,10 @@ class HostFuncThread {
   std::atomic<bool> stopping_{false};
 };
 
-/// Hands a callback to the stream's subscriber; false (and misuse) when there is none any more.
-bool post_callback(Stream *stream, const CallbackTask &callback, Stream *blocked);
-void post_host_func(Stream *stream, const HostFuncTask &host);
+/// Hands a callback to the stream's subscriber; false (and misuse) when there is none any more. `late_ms`: see late.hpp.
+bool post_callback(Stream *stream, const CallbackTask &callback, Stream *blocked,
+                   std::optional<int64_t> late_ms);
+void post_host_func(Stream *stream, const HostFuncTask &host, std::optional<int64_t> late_ms);
 /// The stream's blocking callback will not be waited for: takes it back if it has not begun.
 void withdraw_callback(Stream *stream);
 /// Ends the stream's subscription, if any. Part of destroying it.

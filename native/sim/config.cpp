@@ -34,6 +34,8 @@ constexpr SocProfile kSocs[] = {
 constexpr const char *kDefaultSoc = "Ascend910B2";
 constexpr uint64_t kSmallestMemory = 4 * kMiB;
 constexpr uint64_t kLargestMemory = 1024 * kGiB;
+constexpr const char *kCann81 = "8.1";
+constexpr const char *kNewestCann = "9.1";
 
 std::string soc_names() {
   std::string names;
@@ -70,6 +72,17 @@ int usable_cores() {
   return std::max(1, CPU_COUNT(&cores));
 }
 
+std::vector<std::string> split(const std::string &text) {
+  std::vector<std::string> parts;
+  size_t start = 0;
+  while (true) {
+    const size_t comma = std::min(text.find(',', start), text.size());
+    parts.push_back(text.substr(start, comma - start));
+    if (comma == text.size()) return parts;
+    start = comma + 1;
+  }
+}
+
 /// "all", "none", or pairs "a-b" separated by commas.
 bool parse_peers(const std::string &text, int devices, uint64_t *rows) {
   const uint64_t everyone = devices == 64 ? UINT64_MAX : (1ull << devices) - 1;
@@ -79,10 +92,7 @@ bool parse_peers(const std::string &text, int devices, uint64_t *rows) {
     for (int d = 0; d < devices; ++d) rows[d] = everyone & ~(1ull << d);
     return true;
   }
-  size_t start = 0;
-  while (true) {
-    const size_t comma = std::min(text.find(',', start), text.size());
-    const std::string pair = text.substr(start, comma - start);
+  for (const std::string &pair : split(text)) {
     const size_t dash = pair.find('-');
     uint64_t from = 0, to = 0;
     if (dash == std::string::npos || !parse_number(pair.substr(0, dash), false, &from) ||
@@ -92,9 +102,26 @@ bool parse_peers(const std::string &text, int devices, uint64_t *rows) {
     const uint64_t n = static_cast<uint64_t>(devices);
     if (from >= n || to >= n || from == to) return false;
     rows[from] |= 1ull << to;
-    if (comma == text.size()) return true;
-    start = comma + 1;
   }
+  return true;
+}
+
+struct Function {
+  const char *name;
+  const char *since;
+};
+
+constexpr Function kFunctions[] = {
+#define ACL_SYMBOL(name, since) {#name, since},
+#define ACLNN_SYMBOL(name) {#name, "8.1"},
+#include "acl_symbols.inc"
+};
+
+const Function *find_function(const std::string &name) {
+  for (const Function &function : kFunctions) {
+    if (name == function.name) return &function;
+  }
+  return nullptr;
 }
 
 /// Collects the first complaint.
@@ -140,8 +167,9 @@ const SocProfile *find_soc(const std::string &name) {
 }
 
 const std::vector<std::string> &setting_names() {
-  static const auto *const names = new std::vector<std::string>{
-      "devices", "soc", "memory", "threads", "peers", "max_streams", "max_events", "pinned_memory"};
+  static const auto *const names =
+      new std::vector<std::string>{"devices",     "soc",        "memory",        "threads", "peers",
+                                   "max_streams", "max_events", "pinned_memory", "cann",    "hide"};
   return *names;
 }
 
@@ -193,10 +221,37 @@ std::string parse_settings(const Settings &settings, const Settings &configured,
       parser.number("max_events", 1, kEventCapacity, false, config->soc->max_events));
   config->pinned_bytes =
       parser.number("pinned_memory", kMiB, 64 * kLargestMemory, true, 256 * kGiB);
+  config->is_cann_81 = parser.has("cann") && parser.text("cann") == kCann81;
+  if (parser.has("cann") && !config->is_cann_81 && parser.text("cann") != kNewestCann) {
+    parser.complain("cann", std::string(kCann81) + " or " + kNewestCann);
+  }
+  if (parser.has("hide") && !parser.text("hide").empty()) {
+    for (const std::string &name : split(parser.text("hide"))) {
+      if (find_function(name) != nullptr) continue;
+      parser.complain("hide",
+                      "names of ACL functions with commas between, and '" + name + "' is not one");
+    }
+  }
   return parser.complaint();
 }
 
-std::string describe_setting(const Config &config, const std::string &key) {
+bool is_hidden(const Settings &settings, const std::string &function) {
+  const Function *known = find_function(function);
+  if (known == nullptr) return false;
+  const auto cann = settings.find("cann");
+  if (cann != settings.end() && cann->second == kCann81 && strcmp(known->since, kCann81) != 0) {
+    return true;
+  }
+  const auto hide = settings.find("hide");
+  if (hide == settings.end()) return false;
+  const std::vector<std::string> names = split(hide->second);
+  return std::find(names.begin(), names.end(), function) != names.end();
+}
+
+std::string describe_setting(const Config &config, const Settings &settings,
+                             const std::string &key) {
+  if (key == "cann") return config.is_cann_81 ? kCann81 : kNewestCann;
+  if (key == "hide") return settings.count(key) != 0 ? settings.at(key) : "";
   if (key == "devices") return std::to_string(config.devices);
   if (key == "soc") return config.soc->name;
   if (key == "memory") return std::to_string(config.memory_bytes);
@@ -214,24 +269,27 @@ std::string describe_setting(const Config &config, const std::string &key) {
   return pairs.empty() ? "none" : pairs;
 }
 
-std::vector<int> parse_visible_devices(const char *text, int devices) {
+std::vector<int> parse_visible_devices(const char *text, int devices, std::string *complaint) {
   std::vector<int> visible;
+  complaint->clear();
   if (text == nullptr) {
     for (int d = 0; d < devices; ++d) visible.push_back(d);
     return visible;
   }
-  // Ascending ids with commas between; reading stops at the first token that is anything else.
-  const std::string all = text;
-  size_t start = 0;
-  while (start <= all.size()) {
-    const size_t comma = std::min(all.find(',', start), all.size());
+  // Reading stops at the first token that is not the id of a device; ids in a wrong order void all of them.
+  for (const std::string &token : split(text)) {
     uint64_t id = 0;
-    if (!parse_number(all.substr(start, comma - start), false, &id)) break;
-    if (id >= static_cast<uint64_t>(devices)) break;
-    if (!visible.empty() && static_cast<int>(id) <= visible.back()) break;
+    if (!parse_number(token, false, &id) || id >= static_cast<uint64_t>(devices)) break;
+    if (!visible.empty() && static_cast<int>(id) <= visible.back()) {
+      *complaint = static_cast<int>(id) == visible.back() ? "must not name a device twice"
+                                                          : "must be in ascending order";
+      return {};
+    }
     visible.push_back(static_cast<int>(id));
-    start = comma + 1;
+    if (visible.size() == static_cast<size_t>(devices)) break;
   }
+  if (visible.empty())
+    *complaint = "must begin with an id from 0 to " + std::to_string(devices - 1);
   return visible;
 }
 

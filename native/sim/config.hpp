@@ -34,6 +34,7 @@ struct Config {
   uint64_t peers[kMaxDevices] = {};  ///< bit p of row d: device d can reach the memory of device p
   uint32_t max_streams = 0, max_events = 0;
   uint64_t pinned_bytes = 0;
+  bool is_cann_81 = false;  ///< behave as CANN 8.1
 };
 
 /// Raw texts by key; absent: not set.
@@ -48,9 +49,13 @@ Settings effective_settings(const Settings &configured);
 /// Empty text on success; otherwise which setting has which bad value and what is accepted.
 std::string parse_settings(const Settings &settings, const Settings &configured, Config *config);
 /// The value in force as text.
-std::string describe_setting(const Config &config, const std::string &key);
+std::string describe_setting(const Config &config, const Settings &settings,
+                             const std::string &key);
 
-/// ASCEND_RT_VISIBLE_DEVICES: user id -> logical id. Unset: all.
-std::vector<int> parse_visible_devices(const char *text, int devices);
+/// Does a machine with these settings lack the function (settings "cann" and "hide")?
+bool is_hidden(const Settings &settings, const std::string &function);
+
+/// ASCEND_RT_VISIBLE_DEVICES: user id -> logical id. Unset: all. `complaint`: why none is left.
+std::vector<int> parse_visible_devices(const char *text, int devices, std::string *complaint);
 
 }  // namespace aiocann::sim

@@ -6,6 +6,7 @@
 #include "sim/aiocann_sim.h"
 #include "sim/error.hpp"
 #include "sim/faults.hpp"
+#include "sim/late.hpp"
 #include "sim/lifecycle.hpp"
 #include "sim/lookup.hpp"
 #include "sim/machine.hpp"
@@ -52,6 +53,7 @@ constexpr NamedCounter kCounters[] = {
     PLAIN(faults),
     PLAIN(exceptions),
     PLAIN(misuse),
+    PLAIN(dropped_callbacks),
     PLAIN(bytes_h2d),
     PLAIN(bytes_d2h),
     PLAIN(bytes_d2d),
@@ -70,6 +72,25 @@ constexpr NamedCounter kCounters[] = {
     {"threads", []() -> uint64_t { return static_cast<uint64_t>(Pool::instance().threads()); }},
 };
 #undef PLAIN
+
+struct NamedFault {
+  const char *name;
+  FaultKind kind;
+  int32_t lowest;     ///< value that is accepted
+  int32_t otherwise;  ///< for the value 0
+};
+
+constexpr NamedFault kFaults[] = {
+    {"call", FaultKind::kCall, 1, 0},
+    {"kernel", FaultKind::kKernel, 1, ACL_ERROR_RT_AICORE_EXCEPTION},
+    {"copy", FaultKind::kCopy, 1, ACL_ERROR_RT_DEVICE_MEM_ERROR},
+    {"kernel_delay", FaultKind::kKernelDelay, 1, 0},
+    {"copy_delay", FaultKind::kCopyDelay, 1, 0},
+    {"kernel_stall", FaultKind::kKernelStall, 0, 0},
+    {"copy_stall", FaultKind::kCopyStall, 0, 0},
+    {"callback_drop", FaultKind::kCallbackDrop, 0, 0},
+    {"callback_delay", FaultKind::kCallbackDelay, INT32_MIN, -1},
+};
 
 aclError find_gate(int32_t device_id, int32_t stream_id, Device **device, Stream **stream) {
   if (const aclError code = find_device(device_id, device)) return code;
@@ -104,26 +125,49 @@ const char *aiocann_sim_setting(const char *key) {
 
 const char *aiocann_sim_last_error() { return t_last_error.c_str(); }
 
-int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t code) {
+int32_t aiocann_sim_inject(const char *kind, const char *target, uint64_t nth, int32_t value) {
   if (kind == nullptr || target == nullptr) {
     return note(fail(ACL_ERROR_INVALID_PARAM, "kind and target of a fault must not be NULL"));
   }
-  if (strcmp(kind, "call") == 0) {
-    if (code == 0)
-      return note(fail(ACL_ERROR_INVALID_PARAM, "a failing call needs a code other than 0"));
-    arm_fault(FaultKind::kCall, target, nth, code);
-  } else if (strcmp(kind, "kernel") == 0) {
-    arm_fault(FaultKind::kKernel, target, nth, code != 0 ? code : ACL_ERROR_RT_AICORE_EXCEPTION);
-  } else if (strcmp(kind, "copy") == 0) {
-    arm_fault(FaultKind::kCopy, target, nth, code != 0 ? code : ACL_ERROR_RT_DEVICE_MEM_ERROR);
-  } else {
-    return note(fail(ACL_ERROR_INVALID_PARAM,
-                     "fault kind '%s' is not known: expected call, kernel or copy", kind));
+  std::string names;
+  for (const NamedFault &fault : kFaults) {
+    names += (names.empty() ? "" : ", ") + std::string(fault.name);
+    if (strcmp(kind, fault.name) != 0) continue;
+    if (value == 0) value = fault.otherwise;
+    if (value < fault.lowest) {
+      return note(fail(ACL_ERROR_INVALID_PARAM, "a fault of kind %s needs a value of at least %d",
+                       fault.name, fault.lowest));
+    }
+    arm_fault(fault.kind, target, nth, value);
+    return 0;
   }
-  return 0;
+  return note(fail(ACL_ERROR_INVALID_PARAM, "fault kind '%s' is not known: expected one of %s",
+                   kind, names.c_str()));
 }
 
 void aiocann_sim_clear_faults() { clear_faults(); }
+
+void aiocann_sim_let_go() { let_go(); }
+
+int32_t aiocann_sim_lose(int32_t device, int32_t code, int32_t for_ever) {
+  Device *target = nullptr;
+  if (const aclError error = find_device(device, &target)) return note(error);
+  lose(target, code != 0 ? code : ACL_ERROR_RT_LOST_HEARTBEAT, for_ever != 0);
+  return 0;
+}
+
+int32_t aiocann_sim_restore(int32_t device) {
+  Device *target = nullptr;
+  if (const aclError error = find_device(device, &target)) return note(error);
+  restore(target);
+  return 0;
+}
+
+void aiocann_sim_reset() { machine().reset(); }
+
+int32_t aiocann_sim_hidden(const char *function) {
+  return function != nullptr && machine().hides(function) ? 1 : 0;
+}
 
 int32_t aiocann_sim_hold(int32_t device, int32_t stream_id) {
   Device *target = nullptr;

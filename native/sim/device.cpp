@@ -28,6 +28,7 @@ void clear_device(Device *device) {
   }
   device->memory.free_all();
   device->peers_enabled.store(0);
+  if (!device->lost_for_ever.load()) device->lost.store(0);
 }
 
 }  // namespace
@@ -45,9 +46,15 @@ Context *current_context() {
 aclError require_context(Context **context) {
   if (const aclError code = refuse_forked()) return code;
   *context = current_context();
-  if (*context != nullptr) return ACL_SUCCESS;
+  if (*context != nullptr) return refuse_lost((*context)->device);
   return fail(ACL_ERROR_RT_CONTEXT_NULL,
               "this thread has no current context: call aclrtSetDevice first");
+}
+
+aclError refuse_lost(const Device *device) {
+  const aclError code = device->lost.load(std::memory_order_acquire);
+  if (code == ACL_SUCCESS) return code;
+  return fail(code, "device %d is lost", machine().user_id(device));
 }
 
 aclError find_stream(aclrtStream handle, Stream **stream) {
@@ -76,7 +83,7 @@ aclError find_event(aclrtEvent handle, Event **event) {
     if (found == nullptr) continue;
     if (found->alive.load(std::memory_order_acquire)) {
       *event = found;
-      return ACL_SUCCESS;
+      return refuse_lost(found->device);
     }
     misuse("an event is used after it was destroyed");
     break;
@@ -128,6 +135,7 @@ void destroy_stream(Stream *stream) {
 }
 
 aclError open_context(Device *device, bool is_primary, Context **context) {
+  if (const aclError code = refuse_lost(device)) return code;
   if (const aclError code = machine().opened()) return code;
   Context *made = machine().contexts().acquire(UINT32_MAX);
   if (made == nullptr) {
@@ -179,6 +187,35 @@ void Context::stop(aclError code) {
   aclError none = 0;
   if (!stop_error.compare_exchange_strong(none, code)) return;
   for (Stream *stream : streams_of(this)) stream->kick();
+}
+
+void close_all_contexts(Device *device, bool primary_too) {
+  std::lock_guard<std::mutex> lock(device->mutex);
+  for (uint32_t i = 0; i < machine().contexts().used(); ++i) {
+    Context *context = machine().contexts().at(i);
+    if (!context->alive.load() || context->device != device) continue;
+    if (context->is_primary) {
+      if (!primary_too) continue;
+      device->primary_refs = 0;
+      device->primary.store(nullptr, std::memory_order_release);
+    }
+    close_context(context, true);
+  }
+}
+
+void lose(Device *device, aclError code, bool for_ever) {
+  device->lost_for_ever.store(for_ever);
+  device->lost.store(code, std::memory_order_seq_cst);
+  for (uint32_t i = 0; i < device->streams.used(); ++i) {
+    Stream *stream = device->streams.at(i);
+    if (stream->alive.load()) stream->kick();
+  }
+}
+
+void restore(Device *device) {
+  std::lock_guard<std::mutex> lock(device->mutex);
+  device->lost_for_ever.store(false);
+  if (!device->is_open()) device->lost.store(0);
 }
 
 void hold(Device *device, Stream *stream) {

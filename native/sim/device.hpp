@@ -48,11 +48,9 @@ struct Device {
 
   const int index;  ///< logical id; programs see it through ASCEND_RT_VISIBLE_DEVICES
 
-  std::mutex mutex;  ///< guards opening and closing: the three below
+  std::mutex mutex;  ///< guards opening and closing: the two below
   std::atomic<Context *> primary{nullptr};
   uint32_t primary_refs = 0;
-  bool was_forced =
-      false;  ///< reset by force: every further reset is an error until the next SetDevice
   std::atomic<uint32_t> n_contexts{0};
 
   SlotTable<Stream> streams;
@@ -60,6 +58,10 @@ struct Device {
   Arena memory;
   /// Bit p: this device may reach the memory of device p.
   std::atomic<uint64_t> peers_enabled{0};
+
+  /// Of aiocann_sim_lose: the code that everything answers, 0: the device is well.
+  std::atomic<aclError> lost{0};
+  std::atomic<bool> lost_for_ever{false};  ///< a reset does not bring it back
 
   // The gate of aiocann_sim_hold.
   std::atomic<bool> held{false};

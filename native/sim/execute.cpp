@@ -5,6 +5,7 @@
 #include "sim/copy.hpp"
 #include "sim/event.hpp"
 #include "sim/faults.hpp"
+#include "sim/late.hpp"
 #include "sim/machine.hpp"
 #include "sim/stream.hpp"
 
@@ -25,6 +26,7 @@ bool is_usable(const Device *device, const void *begin, uint64_t bytes, const ch
   const Location where = machine().locate(begin);
   if (where.arena == nullptr) return false;
   if (where.device != nullptr && !may_reach(device, where.device)) return false;
+  if (where.device != nullptr && where.device->lost.load() != 0) return false;
   switch (where.arena->check(begin, bytes)) {
     case Arena::Check::kInside:
       return true;
@@ -39,6 +41,26 @@ bool is_usable(const Device *device, const void *begin, uint64_t bytes, const ch
           user, begin, static_cast<unsigned long long>(bytes));
       return false;
   }
+}
+
+/// What a fault does to a callback of this family.
+struct Lateness {
+  bool is_dropped = false;
+  bool blocks = false;  ///< dropped, and the stream waits for it all the same
+  std::optional<int64_t> ms;
+};
+
+Lateness lateness(const char *family) {
+  Lateness late;
+  if (!faults_armed()) return late;
+  if (const auto blocks = strike(FaultKind::kCallbackDrop, family)) {
+    count(g_counters.dropped_callbacks);
+    late.is_dropped = true;
+    late.blocks = *blocks != 0;
+  } else if (const auto ms = strike(FaultKind::kCallbackDelay, family)) {
+    late.ms = *ms;
+  }
+  return late;
 }
 
 }  // namespace
@@ -79,6 +101,12 @@ Stream::Outcome Stream::execute(Task &task) {
 void Stream::discard_task(Task &task) {
   aclError code = discard_code_.load();
   if (const aclError stopped = context_->stop_error.load()) code = stopped;
+  if (const aclError lost = device_->lost.load()) {
+    code = lost;
+    // The task that the device was at has failed; those behind it never start.
+    if (!loss_is_reported_) fail_task(task, code);
+    loss_is_reported_ = true;
+  }
   if (auto *record = std::get_if<RecordTask>(&task.payload)) record->point->abort(code);
   if (auto *wait = std::get_if<WaitPointTask>(&task.payload))
     wait->event->pending_waits.fetch_sub(1);
@@ -162,14 +190,21 @@ Stream::Outcome Stream::execute_callback(const CallbackTask &callback) {
     callback_phase_.store(Phase::kFresh);
     return Outcome::kDone;
   }
+  const char *family = callback.block ? "block" : "no_block";
+  const Lateness late = lateness(family);
   if (!callback.block) {
-    post_callback(this, callback, nullptr);
+    if (!late.is_dropped) post_callback(this, callback, nullptr, late.ms);
     return Outcome::kDone;
   }
+  if (late.is_dropped && !late.blocks) return Outcome::kDone;
   // Both before the callback can run: its thread resumes the stream, perhaps before this function returns.
   callback_phase_.store(Phase::kWaiting);
   state_.store(kBlocked, std::memory_order_seq_cst);
-  if (post_callback(this, callback, this)) return Outcome::kBlocked;
+  if (late.is_dropped) {
+    post_lost(PendingCallback{callback.fn, callback.data, this});
+    return Outcome::kBlocked;
+  }
+  if (post_callback(this, callback, this, late.ms)) return Outcome::kBlocked;
   state_.store(kRunning, std::memory_order_seq_cst);
   callback_phase_.store(Phase::kFresh);
   return Outcome::kDone;
@@ -180,9 +215,14 @@ Stream::Outcome Stream::execute_host_func(const HostFuncTask &host) {
     callback_phase_.store(Phase::kFresh);
     return Outcome::kDone;
   }
+  const Lateness late = lateness("host_func");
+  if (late.is_dropped && !late.blocks) return Outcome::kDone;
   callback_phase_.store(Phase::kWaiting);
   state_.store(kBlocked, std::memory_order_seq_cst);
-  post_host_func(this, host);
+  if (late.is_dropped)
+    post_lost(PendingCallback{host.fn, host.data, this});
+  else
+    post_host_func(this, host, late.ms);
   return Outcome::kBlocked;
 }
 

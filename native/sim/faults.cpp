@@ -18,7 +18,7 @@ struct Rule {
   FaultKind kind;
   std::string target;
   uint64_t remaining;  ///< occurrences until it fires; 0: fires every time
-  int code;
+  int value;
 };
 
 struct FaultState {
@@ -39,28 +39,28 @@ FaultState &state() {
 std::atomic<uint32_t> g_armed_faults{0};
 Counters g_counters;
 
-int injected_fault(FaultKind kind, const char *name) {
+std::optional<int> strike(FaultKind kind, const char *name) {
   FaultState &faults = state();
   std::lock_guard<std::mutex> lock(faults.mutex);
   for (size_t i = 0; i < faults.rules.size(); ++i) {
     Rule &rule = faults.rules[i];
     if (rule.kind != kind || (rule.target != "*" && rule.target != name)) continue;
-    if (rule.remaining == 0) return rule.code;
+    if (rule.remaining == 0) return rule.value;
     if (--rule.remaining > 0) continue;
-    const int code = rule.code;
+    const int value = rule.value;
     faults.rules.erase(faults.rules.begin() + static_cast<std::ptrdiff_t>(i));
     g_armed_faults.store(static_cast<uint32_t>(faults.rules.size()), std::memory_order_relaxed);
-    return code;
+    return value;
   }
-  return 0;
+  return std::nullopt;
 }
 
 int injected_call_fault(const char *function) { return injected_fault(FaultKind::kCall, function); }
 
-void arm_fault(FaultKind kind, const char *target, uint64_t nth, int code) {
+void arm_fault(FaultKind kind, const char *target, uint64_t nth, int value) {
   FaultState &faults = state();
   std::lock_guard<std::mutex> lock(faults.mutex);
-  faults.rules.push_back(Rule{kind, target, nth, code});
+  faults.rules.push_back(Rule{kind, target, nth, value});
   g_armed_faults.store(static_cast<uint32_t>(faults.rules.size()), std::memory_order_relaxed);
 }
 

@@ -22,6 +22,14 @@ Deadline Deadline::after_ms(int64_t ms) {
   return deadline;
 }
 
+Deadline Deadline::at_ns(uint64_t ns) {
+  Deadline deadline;
+  deadline.never_ = false;
+  deadline.when_.tv_sec = static_cast<time_t>(ns / kNsPerSecond);
+  deadline.when_.tv_nsec = static_cast<long>(ns % kNsPerSecond);
+  return deadline;
+}
+
 bool Deadline::has_passed() const {
   if (never_) return false;
   timespec now;

@@ -17,6 +17,8 @@ class Deadline {
   static Deadline never() { return Deadline(); }
   /// `ms` < 0: never.
   static Deadline after_ms(int64_t ms);
+  /// `ns` as now_ns() counts.
+  static Deadline at_ns(uint64_t ns);
 
   bool is_never() const { return never_; }
   bool has_passed() const;

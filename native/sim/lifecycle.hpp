@@ -18,6 +18,13 @@ aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stre
 /// Its work must be done or dropped.
 void destroy_stream(Stream *stream);
 
+/// From now on the device answers `code`, and drops what it has. Until it is reset, or for ever.
+void lose(Device *device, aclError code, bool for_ever);
+/// A device that was lost for ever can be reset again; one that nobody has open is well at once.
+void restore(Device *device);
+/// Closes every context of the device by force, or only the explicit ones.
+void close_all_contexts(Device *device, bool primary_too);
+
 /// stream nullptr: the whole device.
 void hold(Device *device, Stream *stream);
 void release(Device *device, Stream *stream);

@@ -21,6 +21,9 @@ aclError find_event(aclrtEvent handle, Event **event);
 /// 107001 for an id that is out of range.
 aclError find_device(int32_t id, Device **device);
 
+/// 0, or the code of a device that is lost.
+aclError refuse_lost(const Device *device);
+
 /// Puts a held stream back among the ready ones (so that it can drop its tasks), if it is held.
 void release_held(Device *device, Stream *stream);
 

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 
 #include "sim/error.hpp"
+#include "sim/faults.hpp"
+#include "sim/late.hpp"
+#include "sim/lifecycle.hpp"
 #include "sim/pool.hpp"
 
 namespace aiocann::sim {
@@ -88,7 +91,7 @@ aclError Machine::prepare_locked() {
     return fail(ACL_ERROR_BAD_ALLOC, "cannot start a worker thread for the simulator");
   }
   config_ = config;
-  visible_ = parse_visible_devices(visible, config.devices);
+  visible_ = parse_visible_devices(visible, config.devices, &visible_complaint_);
   built_from_ = settings;
   built_visible_ = visible_key;
   is_built_ = true;
@@ -106,7 +109,8 @@ aclError Machine::configure(const char *key, const char *value) {
   if (any_open()) {
     return fail(
         ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
-        "simulator setting '%s' cannot change while a device is open: reset every device first",
+        "simulator setting '%s' cannot change while a device is open: reset every device first, or "
+        "give up what has them open with aiocann_sim_reset (aiocann.sim.reset)",
         key);
   }
   Settings wished = configured_;
@@ -124,7 +128,23 @@ aclError Machine::configure(const char *key, const char *value) {
 std::string Machine::setting(const std::string &key) {
   if (prepare() != ACL_SUCCESS) return "";
   std::lock_guard<std::mutex> lock(mutex_);
-  return describe_setting(config_, key);
+  return describe_setting(config_, built_from_, key);
+}
+
+bool Machine::hides(const std::string &function) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return is_hidden(any_open() ? built_from_ : effective_settings(configured_), function);
+}
+
+void Machine::reset() {
+  clear_faults();
+  let_go();
+  for (const std::unique_ptr<Device> &device : devices_) {
+    device->lost_for_ever.store(false);
+    close_all_contexts(device.get(), true);
+    device->lost.store(0);
+    release(device.get(), nullptr);
+  }
 }
 
 Device *Machine::by_user_id(int id) const {

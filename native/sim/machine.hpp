@@ -33,6 +33,10 @@ class Machine {
   /// See aiocann_sim_configure.
   aclError configure(const char *key, const char *value);
   std::string setting(const std::string &key);
+  /// Is the function to be taken as absent? Builds nothing.
+  bool hides(const std::string &function);
+  /// Closes all devices by force and makes them well: the settings may change again.
+  void reset();
 
   const Config &config() const { return config_; }
   /// Devices that the program may see, by user id.
@@ -41,6 +45,8 @@ class Machine {
   Device *by_user_id(int id) const;
   Device *by_index(int index) const { return devices_[index].get(); }
   int device_count() const { return config_.devices; }
+  /// What is wrong with ASCEND_RT_VISIBLE_DEVICES when no device is visible.
+  const std::string &visible_complaint() const { return visible_complaint_; }
   /// -1: hidden by ASCEND_RT_VISIBLE_DEVICES.
   int user_id(const Device *device) const;
 
@@ -65,6 +71,7 @@ class Machine {
   bool is_built_ = false;
   Config config_;
   std::vector<int> visible_;
+  std::string visible_complaint_;
   std::unique_ptr<Device> devices_[kMaxDevices];
   Arena pinned_{-1};
   SlotTable<Context> contexts_{65536};

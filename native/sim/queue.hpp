@@ -80,6 +80,11 @@ using Payload =
     std::variant<CopyTask, Copy2dTask, BufferCopyTask, MemsetTask, RecordTask, WaitPointTask,
                  WaitFlagTask, ResetFlagTask, CallbackTask, HostFuncTask, KernelTask>;
 
+inline bool is_copy(const Payload &payload) {
+  return std::holds_alternative<CopyTask>(payload) || std::holds_alternative<Copy2dTask>(payload) ||
+         std::holds_alternative<BufferCopyTask>(payload);
+}
+
 struct Task {
   uint32_t id;   ///< increasing on its stream
   uint32_t tid;  ///< of the thread that submitted it; exception callbacks name it

@@ -31,10 +31,12 @@ void Stream::open(Device *device, Context *context, uint32_t priority, uint32_t 
   held.store(false);
   has_host_func.store(false);
   subscriber.store(nullptr);
+  loss_is_reported_ = false;
   alive.store(true, std::memory_order_release);
 }
 
 aclError Stream::refusal() const {
+  if (const aclError code = refuse_lost(device_)) return code;
   const aclError stopped = context_->stop_error.load(std::memory_order_acquire);
   if (stopped == 0) return ACL_SUCCESS;
   return fail(stopped,
@@ -45,7 +47,8 @@ aclError Stream::refusal() const {
 bool Stream::must_discard() const {
   return completed_.load(std::memory_order_relaxed) <
              discard_until_.load(std::memory_order_acquire) ||
-         context_->stop_error.load(std::memory_order_acquire) != 0;
+         context_->stop_error.load(std::memory_order_acquire) != 0 ||
+         device_->lost.load(std::memory_order_acquire) != 0;
 }
 
 void Stream::run() {
@@ -66,9 +69,14 @@ void Stream::run() {
       discard_task(task);
     } else {
       if (hold_if_gated()) return;
+      if (Pause *pause = pause_of_fault(task)) {
+        if (!pause->gate.enter(this)) return;
+        continue;
+      }
       if (execute(task) == Outcome::kBlocked) return;
     }
     queue_.pop();
+    if (pause_) end_pause_of_fault();
     finish_task();
     if (Pool::instance().is_stopping()) return;
     if (!Pool::instance().has_ready()) continue;
@@ -115,7 +123,38 @@ aclError Stream::wait_for_all(const Deadline &deadline) {
   }
 }
 
+Pause *Stream::pause_of_fault(const Task &task) {
+  const uint64_t number = completed_.load(std::memory_order_relaxed);
+  if (!faults_armed() || examined_ == number) return nullptr;
+  examined_ = number;
+  FaultKind delay = FaultKind::kCopyDelay, stall = FaultKind::kCopyStall;
+  const char *name = "memcpy";
+  if (const auto *kernel = std::get_if<KernelTask>(&task.payload)) {
+    delay = FaultKind::kKernelDelay;
+    stall = FaultKind::kKernelStall;
+    name = kernel->name;
+  } else if (std::holds_alternative<MemsetTask>(task.payload)) {
+    name = "memset";
+  } else if (!is_copy(task.payload)) {
+    return nullptr;
+  }
+  if (const auto code = strike(stall, name)) {
+    abort_refusal_.store(*code);
+    pause_ = begin_pause(0);
+  } else if (const auto ms = strike(delay, name)) {
+    pause_ = begin_pause(static_cast<uint64_t>(*ms));
+  }
+  return pause_.get();
+}
+
+void Stream::end_pause_of_fault() {
+  end_pause(pause_);
+  pause_ = Ref<Pause>();
+  abort_refusal_.store(0);
+}
+
 aclError Stream::take_error() {
+  if (const aclError lost = device_->lost.load()) return lost;
   const aclError stopped = context_->stop_error.load();
   if (stopped != 0) return stopped;
   return error_.exchange(0);
@@ -135,6 +174,7 @@ void Stream::resume_after_callback() {
 }
 
 void Stream::kick() {
+  release_held(device_, this);
   bool ours = false;
   {
     std::lock_guard<SpinLock> guard(wait_lock);
@@ -173,7 +213,6 @@ void Stream::discard(aclError code) {
     return completed_.load(std::memory_order_seq_cst) >= target;
   };
   while (!reached() && !machine_is_stopping()) {
-    release_held(device_, this);
     kick();
     // A task that is running cannot be stopped; a stream that is about to block is caught by the next kick.
     if (!spin_for(kHostSpinNs, reached)) sched_yield();

@@ -9,6 +9,7 @@
 #include "sim/error.hpp"
 #include "sim/futex.hpp"
 #include "sim/gate.hpp"
+#include "sim/late.hpp"
 #include "sim/pool.hpp"
 #include "sim/queue.hpp"
 #include "sim/thread_state.hpp"
@@ -78,6 +79,9 @@ class Stream {
   void resume_after_callback();
   void requeue();
 
+  /// What aborting the stream answers, without doing anything; 0: it can be aborted. See FaultKind::kKernelStall.
+  aclError abort_refusal() const { return abort_refusal_.load(); }
+
   Device *device() const { return device_; }
   Context *context() const { return context_; }
   int32_t id() const { return static_cast<int32_t>(slot_index); }
@@ -102,6 +106,8 @@ class Stream {
   aclError refusal() const;
   void finish_task();
   bool hold_if_gated();
+  Pause *pause_of_fault(const Task &task);
+  void end_pause_of_fault();
 
   // execute.cpp
   Outcome execute(Task &task);
@@ -129,6 +135,10 @@ class Stream {
   /// Of the task at the front, when it is a blocking callback.
   enum class Phase : uint8_t { kFresh, kWaiting, kReturned };
   std::atomic<Phase> callback_phase_{Phase::kFresh};
+  uint64_t examined_ = UINT64_MAX;  ///< count of the task that faults were looked up for
+  Ref<Pause> pause_;                ///< of that task, when a fault holds it back
+  std::atomic<aclError> abort_refusal_{0};
+  bool loss_is_reported_ = false;
 
   alignas(64) std::atomic<uint64_t> submitted_{0};
   std::atomic<uint32_t> state_{kIdle};

@@ -35,6 +35,8 @@ dummy_library(elsewhere absent_dependency DUMMY_DEPENDENCY)
 dummy_library(dependent/lib64 acl_rt DUMMY_RUNTIME DUMMY_NEEDS DUMMY_NAME="dependent")
 target_link_libraries(dummy_dependent_lib64_acl_rt PRIVATE dummy_elsewhere_absent_dependency)
 dummy_library(single everything DUMMY_RUNTIME DUMMY_BASE DUMMY_ADD=1 DUMMY_NAME="single")
+dummy_library(hiding everything DUMMY_RUNTIME DUMMY_BASE DUMMY_ADD=1 DUMMY_ABS=1 DUMMY_HIDES
+              DUMMY_NAME="hiding")
 
 file(WRITE "${dummy_root}/toolkit/opp/vendors/config.ini" "load_priority=two, one\n")
 file(WRITE "${dummy_root}/dependent/set_env.sh" "# stands for the vendor's script\n")

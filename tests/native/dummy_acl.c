@@ -4,6 +4,7 @@
  *   DUMMY_RUNTIME   all functions that the loader requires, or, with DUMMY_LACKS_MALLOC, all but aclrtMalloc
  *   DUMMY_BASE      aclCreateTensor
  *   DUMMY_ADD, DUMMY_ABS, DUMMY_SIN   what aclnnAdd, aclnnAbs, aclnnSin return
+ *   DUMMY_HIDES     aiocann_sim_hidden: aclnnAbs is to be taken as absent
  *   DUMMY_NEEDS     a function of another library that this one depends on
  */
 #ifdef DUMMY_RUNTIME
@@ -37,6 +38,12 @@ int aclnnAbs(void) { return DUMMY_ABS; }
 #ifdef DUMMY_SIN
 int aclnnSin(void);
 int aclnnSin(void) { return DUMMY_SIN; }
+#endif
+
+#ifdef DUMMY_HIDES
+#include <string.h>
+int aiocann_sim_hidden(const char *name);
+int aiocann_sim_hidden(const char *name) { return strcmp(name, "aclnnAbs") == 0; }
 #endif
 
 #ifdef DUMMY_NEEDS

@@ -250,6 +250,15 @@ void simulator_loads_by_path_and_stays_local() {
   CHECK_CONTAINS(error, "the simulator cannot be loaded: " + root() + "/nothing.so: cannot open");
 }
 
+void what_the_library_hides_is_absent() {
+  const Places places = nothing();
+  set("AIOCANN_CANN_PATH", "/hiding/libeverything.so");
+  Library library;
+  load(places, &library);
+  CHECK_EQ(call(library.api.aclnnAdd), 1);
+  CHECK(library.api.aclnnAbs == nullptr);
+}
+
 void presence_is_seen_without_loading() {
   Places places = nothing();
   CHECK(!cann_present(places));
@@ -310,6 +319,7 @@ int main() {
   RUN(runtime_without_operators_loads);
   RUN(single_library_serves_everything);
   RUN(simulator_loads_by_path_and_stays_local);
+  RUN(what_the_library_hides_is_absent);
   RUN(presence_is_seen_without_loading);
   return 0;
 }

@@ -1,36 +1,8 @@
 // Host callbacks: subscribed threads, host functions, what blocks a stream and what does not.
 #include "sim_rt.hpp"
+#include "sim_subscriber.hpp"
 
 namespace {
-
-/// A thread that processes callbacks until told to stop; its id is known once the constructor returns.
-class Processor {
- public:
-  explicit Processor(int device) {
-    thread_ = std::thread([this, device] {
-      CHECK_OK(aclrtSetDevice(device));
-      id_ = static_cast<uint64_t>(pthread_self());
-      while (!stop_.load()) {
-        const aclError code = aclrtProcessReport(50);
-        CHECK(code == ACL_SUCCESS || code == ACL_ERROR_RT_REPORT_TIMEOUT ||
-              code == ACL_ERROR_RT_THREAD_SUBSCRIBE);
-        if (code == ACL_ERROR_RT_THREAD_SUBSCRIBE) std::this_thread::yield();
-      }
-      CHECK_OK(aclrtResetDevice(device));
-    });
-    while (id_.load() == 0) std::this_thread::yield();
-  }
-  ~Processor() {
-    stop_ = true;
-    thread_.join();
-  }
-  uint64_t id() const { return id_.load(); }
-
- private:
-  std::atomic<uint64_t> id_{0};
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
 
 std::atomic<int> g_calls{0};
 std::atomic<uint64_t> g_caller{0};
@@ -40,16 +12,8 @@ void count_call(void *) {
   g_calls.fetch_add(1);
 }
 
-template <class Condition>
-void wait_until(Condition &&condition) {
-  for (int i = 0; !condition(); ++i) {
-    CHECK(i < 100000000);
-    std::this_thread::yield();
-  }
-}
-
 void subscription_rules() {
-  Processor processor(0), other(0);
+  Subscriber processor(0), other(0);
   aclrtStream stream = new_stream(), second = new_stream();
   CHECK_CODE(aclrtLaunchCallback(count_call, nullptr, ACL_CALLBACK_NO_BLOCK, stream),
              ACL_ERROR_RT_STREAM_NO_CB_REG);
@@ -105,7 +69,7 @@ void process_report_rules() {
 }
 
 void a_blocking_callback_holds_its_stream() {
-  Processor processor(0);
+  Subscriber processor(0);
   aclrtStream stream = new_stream(), other = new_stream();
   char *pinned = static_cast<char *>(pinned_memory(64));
   CHECK_OK(aclrtSubscribeReport(processor.id(), stream));
@@ -143,7 +107,7 @@ void a_blocking_callback_holds_its_stream() {
 }
 
 void callbacks_come_in_stream_order() {
-  Processor processor(0);
+  Subscriber processor(0);
   aclrtStream stream = new_stream();
   CHECK_OK(aclrtSubscribeReport(processor.id(), stream));
   static std::vector<uintptr_t> seen;  // touched by one thread at a time

@@ -150,6 +150,94 @@ void capabilities() {
              ACL_ERROR_INVALID_PARAM);
 }
 
+/// Devices that are visible with this list and four devices; a list that lets none be seen says why.
+std::vector<int32_t> visible(const char *list, const char *complaint = "") {
+  CHECK_EQ(setenv("ASCEND_RT_VISIBLE_DEVICES", list, 1), 0);
+  std::vector<int32_t> ids;
+  uint32_t count = 0;
+  if (*complaint != '\0') {
+    CHECK_CODE(aclrtGetDeviceCount(&count), ACL_ERROR_RT_NO_DEVICE);
+    CHECK_CONTAINS(recent(), complaint);
+    CHECK_CODE(aclrtSetDevice(0), ACL_ERROR_RT_INVALID_DEVICEID);
+  } else {
+    CHECK_OK(aclrtGetDeviceCount(&count));
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    int32_t id = -1;
+    CHECK_OK(aclrtGetLogicDevIdByUserDevId(static_cast<int32_t>(i), &id));
+    ids.push_back(id);
+  }
+  (void)recent();
+  return ids;
+}
+
+void visible_devices_of_every_kind() {
+  using Ids = std::vector<int32_t>;
+  configure("devices", "4");
+  CHECK(visible("0,1,2,3") == (Ids{0, 1, 2, 3}));
+  CHECK(visible("1,3") == (Ids{1, 3}));
+  CHECK(visible("2") == (Ids{2}));
+  // Reading stops at what is not a device, a space included.
+  CHECK(visible("1, 2") == (Ids{1}));
+  CHECK(visible("0,x,2") == (Ids{0}));
+  CHECK(visible("0,1.5") == (Ids{0}));
+  CHECK(visible("0,-1") == (Ids{0}));
+  CHECK(visible("1,3,4") == (Ids{1, 3}));
+  CHECK(visible("0,99999999999999999999") == (Ids{0}));
+  CHECK(visible("0,,1") == (Ids{0}));
+  CHECK(visible("0,") == (Ids{0}));
+  CHECK(visible("0,1,2,3,3") == (Ids{0, 1, 2, 3}));  // complete before the mistake
+  // A list that is wrong as a whole.
+  CHECK(visible("2,1", "ascending order").empty());
+  CHECK(visible("0,2,1,3", "ascending order").empty());
+  CHECK(visible("1,1", "twice").empty());
+  for (const char *list : {"", " ", " 0", ",0", "x", "-1", "4", "all"})
+    CHECK(visible(list, "from 0 to 3").empty());
+  CHECK_EQ(unsetenv("ASCEND_RT_VISIBLE_DEVICES"), 0);
+  CHECK_EQ(device_count(), 4);
+}
+
+void an_older_cann() {
+  CHECK_EQ(std::string(aiocann_sim_setting("cann")), "9.1");
+  CHECK_EQ(aiocann_sim_hidden("aclrtLaunchHostFunc"), 0);
+  configure("cann", "8.1");
+  CHECK_EQ(std::string(aiocann_sim_setting("cann")), "8.1");
+  for (const char *name : {"aclrtLaunchHostFunc", "aclrtCreateNotify", "aclFinalizeReference"})
+    CHECK_EQ(aiocann_sim_hidden(name), 1);
+  for (const char *name : {"aclrtMalloc", "aclnnAdd", "not a function"})
+    CHECK_EQ(aiocann_sim_hidden(name), 0);
+  CHECK_EQ(aiocann_sim_hidden(nullptr), 0);
+  int32_t major = 0, minor = 0, patch = -1;
+  CHECK_OK(aclrtGetVersion(&major, &minor, &patch));
+  CHECK_EQ(minor, 13);
+  configure("cann", nullptr);
+  CHECK_EQ(setenv("AIOCANN_SIM_HIDE", "aclnnAdd,aclrtLaunchCallback", 1), 0);
+  CHECK_EQ(aiocann_sim_hidden("aclnnAdd"), 1);
+  CHECK_EQ(aiocann_sim_hidden("aclrtLaunchCallback"), 1);
+  CHECK_EQ(aiocann_sim_hidden("aclrtLaunchHostFunc"), 0);
+  CHECK_EQ(unsetenv("AIOCANN_SIM_HIDE"), 0);
+  CHECK_CODE(aiocann_sim_configure("hide", "aclrtMalloc,aclrtMallock"), ACL_ERROR_INVALID_PARAM);
+  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "'aclrtMallock' is not one");
+  CHECK_CODE(aiocann_sim_configure("cann", "7.0"), ACL_ERROR_INVALID_PARAM);
+  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "8.1 or 9.1");
+}
+
+void memory_can_be_scarce() {
+  configure("memory", "4M");
+  CHECK_OK(aclrtSetDevice(0));
+  size_t free = 0, total = 0;
+  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), &free, &total));
+  CHECK_EQ(total, 4 * kMiB);
+  void *first = device_memory(2 * kMiB - 64), *second = nullptr;
+  CHECK_OK(aclrtMalloc(&second, 2 * kMiB - 64, ACL_MEM_MALLOC_HUGE_ONLY));
+  void *third = nullptr;
+  CHECK_CODE(aclrtMalloc(&third, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION);
+  CHECK_CONTAINS(recent(), "0 of 4194304 are free");
+  CHECK_OK(aclrtFree(first));
+  CHECK_OK(aclrtMalloc(&third, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtResetDevice(0));
+}
+
 }  // namespace
 
 int main() {
@@ -157,5 +245,8 @@ int main() {
   environment();
   configuration();
   capabilities();
+  visible_devices_of_every_kind();
+  an_older_cann();
+  memory_can_be_scarce();
   return 0;
 }

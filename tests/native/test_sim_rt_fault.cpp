@@ -88,8 +88,10 @@ void any_call_can_be_made_to_fail() {
 void bad_faults_are_refused() {
   (void)recent();
   CHECK_EQ(aiocann_sim_inject("cal", "aclrtMalloc", 1, 1), ACL_ERROR_INVALID_PARAM);
-  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "expected call, kernel or copy");
+  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "expected one of call, kernel, copy");
   CHECK_EQ(aiocann_sim_inject("call", "aclrtMalloc", 1, 0), ACL_ERROR_INVALID_PARAM);
+  CHECK_EQ(aiocann_sim_inject("kernel_delay", "*", 1, 0), ACL_ERROR_INVALID_PARAM);
+  CHECK_CONTAINS(std::string(aiocann_sim_last_error()), "a value of at least 1");
   CHECK_EQ(aiocann_sim_inject(nullptr, "x", 1, 1), ACL_ERROR_INVALID_PARAM);
   CHECK_EQ(counter("armed_faults"), 0);
   CHECK(aclGetRecentErrMsg() == nullptr);  // not mixed with the program's own errors
