@@ -13,6 +13,9 @@ nothing but an interpreter. Files are rewritten only when their text changes.
     the functions that the loader requires.
 ``acl_errors.inc``
     ``ACL_ERROR_ENTRY(name, value)`` for every error code, ascending, each value once.
+``sim_stubs.cpp``
+    For the simulator: a weak definition of every function, which says that it is not
+    supported. What the simulator does define takes its place when it is linked.
 """
 
 from __future__ import annotations
@@ -274,6 +277,54 @@ def errors(abi: Abi) -> str:
     return "\n".join([NOTICE, *lines, "#undef ACL_ERROR_ENTRY\n"])
 
 
+def stub(function: Function, answer: str) -> str:
+    """Return the stub of a function, and the weak name for it."""
+    prototype = declare_function(function)
+    hidden = prototype.replace(f"{function.name}(", f"sim_stub_{function.name}(", 1)
+    return (
+        f'__attribute__((visibility("hidden"))) {hidden[:-1]} {{ {answer} }}\n'
+        f"{prototype[:-1]}\n"
+        f'    __attribute__((weak, alias("sim_stub_{function.name}")));'
+    )
+
+
+def stub_answer(function: Function) -> str:
+    """Return what the stub of an ACL function does."""
+    said = f'not_supported("{function.name}")'
+    if function.returns in {"aclError", "aclnnStatus"}:
+        return f"return {said};"
+    if function.returns == "void":
+        return f"{said};"
+    return f"{said}; return {{}};"
+
+
+def stubs(abi: Abi) -> str:
+    """Return the text of ``sim_stubs.cpp``."""
+    parts = [
+        NOTICE,
+        '#pragma GCC diagnostic ignored "-Wunused-parameter"',
+        '#include "sim/stubs.hpp"\n',
+        "using namespace aiocann::sim;\n",
+        'extern "C" {',
+    ]
+    parts += [stub(f, stub_answer(f)) for f in abi.acl]
+    parts += [stub(f, f'return no_kernel("{f.name}");') for f in abi.aclnn]
+    parts += [
+        "}",
+        "namespace aiocann::sim {",
+        "#define STUB(name) {#name, reinterpret_cast<void (*)()>(&::name), \\",
+        "                    reinterpret_cast<void (*)()>(&::sim_stub_##name)},",
+        "const Stub kStubs[] = {",
+    ]
+    parts += [f"STUB({f.name})" for f in abi.acl + abi.aclnn]
+    parts += [
+        "};",
+        f"const size_t kStubCount = {len(abi.acl) + len(abi.aclnn)};",
+        "}\n",
+    ]
+    return "\n".join(parts)
+
+
 def write(path: Path, text: str) -> None:
     """Write a file unless it has that text already."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -281,7 +332,7 @@ def write(path: Path, text: str) -> None:
 
 
 def main() -> None:
-    """Write the three files into the folder of the command line."""
+    """Write the files into the folder of the command line."""
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     folder = Path(sys.argv[1])
@@ -290,6 +341,7 @@ def main() -> None:
     write(folder / "acl_abi.h", header(abi))
     write(folder / "acl_symbols.inc", symbols(abi))
     write(folder / "acl_errors.inc", errors(abi))
+    write(folder / "sim_stubs.cpp", stubs(abi))
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ const char *aiocann_sim_last_error(void);
  * losses end. The way out when something that has a device open will never close it, for the settings can change
  * afterwards. Handles of before are stale. */
 void aiocann_sim_reset(void);
-/* 1 when the settings say that the running CANN lacks this function. It is exported all the same: whoever looks
- * symbols up in this library asks here too. */
+/* 1 when the settings say that the running CANN lacks this function, or when all that the simulator does is to say
+ * that it does not support it. It is exported all the same: whoever looks symbols up in this library asks here too. */
 int32_t aiocann_sim_hidden(const char *function);
 
 /* Arms a fault. kind, target and what value is:

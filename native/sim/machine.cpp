@@ -9,6 +9,7 @@
 #include "sim/late.hpp"
 #include "sim/lifecycle.hpp"
 #include "sim/pool.hpp"
+#include "sim/stubs.hpp"
 
 namespace aiocann::sim {
 namespace {
@@ -132,6 +133,7 @@ std::string Machine::setting(const std::string &key) {
 }
 
 bool Machine::hides(const std::string &function) {
+  if (is_stub(function)) return true;
   std::lock_guard<std::mutex> lock(mutex_);
   return is_hidden(any_open() ? built_from_ : effective_settings(configured_), function);
 }
