@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from aiocann.completion import Operation, give_scratch, take_scratch
+from aiocann.completion import Operation
 from aiocann.dtypes import DType, dtype_of
+from aiocann.enqueue import enqueue, enqueue_allocation
 from aiocann.errors import usage
 from aiocann.graph import Graph, supports_node
 from aiocann.memory import Block, device_span, host_side, require_open
 from aiocann.native import NULL, ffi, last_error, lib
-from aiocann.reactor import current_home
 from aiocann.stream import Stream, device_side, side
 from aiocann.tensor import Tensor, contiguous_nb, ne_of, require_tensor
 
@@ -96,26 +96,15 @@ class Backend:
         # An empty tensor has an address too.
         nbytes = max(tensor.nbytes, 1)
         self.stream.native()  # refuses when closed
-        device = self.device.native()
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_device_allocate(
-            # Of no stream: any may use it, not only this backend's.
-            device,
-            nbytes,
-            NULL,
-            0,
-            home.loop,
-            scratch.mem,
-            scratch.op,
-        ):
-            raise last_error()
-        tensor._block = Block(scratch.mem[0], nbytes, self.device)
-        pointer = scratch.op[0]
-        give_scratch(scratch)
-        if pointer == NULL:
-            return Operation.completed("empty", tensor)
-        return Operation("empty", pointer, home, (tensor,), result=tensor)
+
+        def own(mem: Any) -> Tensor:
+            tensor._block = Block(mem, nbytes, self.device)
+            return tensor
+
+        # Of no stream: any may use it, not only this backend's.
+        return enqueue_allocation(
+            self.device.native(), nbytes, NULL, nowait=False, kind="empty", own=own
+        )
 
     def set_tensor_async(
         self, tensor: Tensor, array: Any, offset: int | None = None
@@ -288,15 +277,13 @@ class Backend:
         """
         prepared = graph.native_for(self.device, self._cube_math_type)
         stream = self.stream.native()
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_graph_compute(prepared, stream, home.loop, scratch.op):
-            raise last_error()
-        op: Operation[None] = Operation(
-            "graph", scratch.op[0], home, (graph, prepared), self.stream
+        return enqueue(
+            lib.aiocann_graph_compute,
+            (prepared, stream),
+            "graph",
+            (graph, prepared),
+            self.stream,
         )
-        give_scratch(scratch)
-        return op
 
     def supports_op(self, node: Tensor) -> bool:
         """Whether this device can compute a node, made by a function of `ops`."""

@@ -33,7 +33,7 @@ from aiocann.errors import (
     error_for,
 )
 from aiocann.ledger import failure_of, in_flight, note_failure
-from aiocann.native import NULL, ffi, lib, to_error
+from aiocann.native import NULL, lib, to_error
 from aiocann.reactor import (
     Home,
     Reactor,
@@ -69,34 +69,6 @@ class Describable(Protocol):
         """Return a few words: type, shape, place."""
 
 
-class Scratch:
-    """C structures that a call fills; taken from a pool, given back after the call.
-
-    A pool rather than one per thread: a signal handler may enqueue in the middle of an
-    enqueueing call.
-    """
-
-    __slots__ = ("mem", "op")
-
-    def __init__(self) -> None:
-        self.op = ffi.new("aiocann_op *[1]")
-        self.mem = ffi.new("aiocann_mem *[1]")
-
-
-_pool: list[Scratch] = []
-
-
-def take_scratch() -> Scratch:
-    """Take a `Scratch`; give it back with `give_scratch`."""
-    try:
-        return _pool.pop()
-    except IndexError:
-        return Scratch()
-
-
-give_scratch = _pool.append
-
-
 class Operation(Generic[T]):
     """Work on a device, enqueued when it was made.
 
@@ -113,6 +85,7 @@ class Operation(Generic[T]):
         "_foreign",
         "_home",
         "_operands",
+        "_owns",
         "_pointer",
         "_result",
         "_retrieved",
@@ -154,8 +127,8 @@ class Operation(Generic[T]):
         self._site = _here()
         self._time = _monotonic()
         in_flight[self.id] = self
-        if home is orphans:
-            orphans.adopt(self, pointer)
+        # Last: whatever interrupts this (ctrl-C), `enqueue` sees what is still missing.
+        self._owns = True
 
     @classmethod
     def completed(cls, kind: str, result: T) -> Operation[T]:
@@ -165,13 +138,12 @@ class Operation(Generic[T]):
         self._operands, self._stream, self._result = (), None, result
         self._finish, self._state, self._error = None, 1, None
         self._retrieved, self._waiters, self._foreign = True, None, None
-        self._site, self._time = None, 0.0
+        self._site, self._time, self._owns = None, 0.0, False
         return self
 
     def __del__(self) -> None:
-        pointer = getattr(self, "_pointer", NULL)
-        if pointer:
-            _op_release(pointer)
+        if getattr(self, "_owns", False) and self._pointer:
+            _op_release(self._pointer)
 
     def __reduce__(self) -> NoReturn:
         # A copy would give the native op back a second time.
@@ -339,6 +311,10 @@ class Operation(Generic[T]):
             self._result = self._finish(self)
         except Exception as exc:
             self._set_error(exc)
+        except BaseException:
+            # It may have taken the result over, which can be done once.
+            self._set_error(RuntimeError(f"{self.kind} was interrupted"))
+            raise
         else:
             self._state = 1
 
@@ -373,24 +349,27 @@ class Operation(Generic[T]):
             return "", ""  # opening or closing: the detail says it all
         return f"{self.kind}({', '.join(operands)})", self.enqueued_at
 
+    # A delivery that ctrl-C interrupts is made again from its start.
+
     def _delivered(self, reactor: Reactor | None) -> None:
         """Its home has it; `reactor` is None where that is the orphans."""
         if not self._state:
             self._settle(_op_state(self._pointer))
         waiters = self._waiters
         if waiters is not None:
-            self._waiters = None
             if reactor is not None and reactor is self._home:
                 self._retrieved |= bool(waiters)
                 reactor.wake(waiters)
+            self._waiters = None
 
     def _delivered_foreign(self, reactor: Reactor) -> None:
         self._poll()
         if self._foreign is not None:
-            waiters = self._foreign.pop(reactor, None)
+            waiters = self._foreign.get(reactor)
             if waiters:
                 self._retrieved = True
                 reactor.wake(waiters)
+            self._foreign.pop(reactor, None)
 
     # ---- for streams -------------------------------------------------------------
 
@@ -437,14 +416,18 @@ class HostCall(Operation[T]):
 
     def __init__(
         self,
+        kind: str,
         pointer: Any,
         home: Home,
-        stream: Stream,
-        call: tuple[Callable[..., T], tuple[Any, ...]],
+        operands: tuple[Any, ...],
+        stream: Stream | None = None,
+        result: Any = None,
+        finish: Callable[[Operation[T]], T] | None = None,
     ) -> None:
-        self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = call
+        # The function and its arguments come as the operands.
+        self._call: tuple[Any, ...] | None = operands
         self._context = contextvars.copy_context()
-        super().__init__("host_call", pointer, home, (), stream)
+        super().__init__(kind, pointer, home, (), stream, result, finish)
 
     def _poll(self) -> bool:
         return self._state != 0
@@ -463,9 +446,10 @@ class HostCall(Operation[T]):
             if not self._state:
                 self._run(reactor)
         finally:  # whatever the function raised, nobody is left waiting
-            super()._delivered(reactor)
-            for other in list(self._foreign or ()):
-                other.post(self)
+            if self._state:
+                super()._delivered(reactor)
+                for other in list(self._foreign or ()):
+                    other.post(self)
 
     def _run(self, reactor: Reactor | None) -> None:
         call, self._call = self._call, None
@@ -482,7 +466,11 @@ class HostCall(Operation[T]):
                 )
             )
             return
-        assert call is not None
+        if call is None:
+            self._set_error(
+                RuntimeError("host_call: it was interrupted, so it was not run")
+            )
+            return
         function, args = call
         try:
             self._result = self._context.run(function, *args)
@@ -493,8 +481,8 @@ class HostCall(Operation[T]):
             error = RuntimeError(f"host_call: {function!r} raised {exc!r}")
             error.__cause__ = exc
             self._set_error(error)
-            if isinstance(exc, (KeyboardInterrupt, SystemExit)):
-                raise  # the loop's business, as in any callback
+            if reactor.is_asyncio and isinstance(exc, (KeyboardInterrupt, SystemExit)):
+                raise  # the loop's business, as in any callback; trio would only crash
         else:
             self._state = 1
 

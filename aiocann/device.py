@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiocann.backend import Backend
-from aiocann.completion import Operation, give_scratch, take_scratch
+from aiocann.enqueue import enqueue, enqueue_allocation
 from aiocann.errors import ClosedResourceError, usage
 from aiocann.memory import Block, DeviceBuffer
-from aiocann.native import NULL, last_error, lib, text
-from aiocann.reactor import current_home
+from aiocann.native import NULL, lib, text
 from aiocann.stream import Stream, StreamContext
 
 if TYPE_CHECKING:
+    from aiocann.completion import Operation
     from aiocann.runtime import Runtime
 
 __all__ = ["Device", "MemoryInfo"]
@@ -91,15 +91,12 @@ class Device:
         -----
         **Source:** aclrtGetMemInfo.
         """
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_device_memory_info(self.native(), home.loop, scratch.op):
-            raise last_error()
-        op: Operation[MemoryInfo] = Operation(
-            "memory_info", scratch.op[0], home, (), finish=_memory_info
+        return enqueue(
+            lib.aiocann_device_memory_info,
+            (self.native(),),
+            "memory_info",
+            finish=_memory_info,
         )
-        give_scratch(scratch)
-        return op
 
     def stream(self, priority: int | None = None) -> StreamContext:
         """Open a stream: ``async with device.stream() as s``.
@@ -158,20 +155,14 @@ class Device:
                 f"the stream is of device {stream.device.index}, not of device "
                 f"{self.index}, where the memory would be"
             )
-        on = NULL if stream is None else stream.native()
-        device = self.native()
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_device_allocate(
-            device, nbytes, on, nowait, home.loop, scratch.mem, scratch.op
-        ):
-            raise last_error()
-        buffer = DeviceBuffer(Block(scratch.mem[0], nbytes, self), 0, nbytes)
-        pointer = scratch.op[0]
-        give_scratch(scratch)
-        if pointer == NULL:
-            return Operation.completed("allocate", buffer)
-        return Operation("allocate", pointer, home, (buffer,), result=buffer)
+        return enqueue_allocation(
+            self.native(),
+            nbytes,
+            NULL if stream is None else stream.native(),
+            nowait=nowait,
+            kind="allocate",
+            own=lambda mem: DeviceBuffer(Block(mem, nbytes, self), 0, nbytes),
+        )
 
     def backend(self) -> Backend:
         """Return the backend of this device; the same one each time."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import itertools
 import os
 import sys
 import threading
@@ -44,8 +45,37 @@ _BUDGET = 4096
 
 _loop_drain = lib.aiocann_loop_drain
 _unpack = ffi.unpack
+_memmove = ffi.memmove
+_ID_BYTES = 8
+_ZEROS = bytes(_ID_BYTES * _BATCH)
 _get_running_loop = asyncio._get_running_loop
 _modules = sys.modules
+
+
+class _Intake:
+    """Ids that were taken from a native loop, until their ops have been delivered.
+
+    Ctrl-C may strike between any two instructions. So an id is always in the buffer,
+    which is empty where it holds zeros, or in `pending`; for a moment in both, as to
+    deliver an op twice does no harm.
+    """
+
+    __slots__ = ("_ids", "pending")
+
+    def __init__(self) -> None:
+        self._ids = ffi.new("uint64_t[]", _BATCH)
+        self.pending: deque[int] = deque()
+
+    def take(self, loop: Any) -> int:
+        """Move at most a batch of ids from a native loop; return how many."""
+        ids = self._ids
+        if ids[0]:  # interrupted before they were noted
+            self.pending.extend(itertools.takewhile(bool, ids))
+            _memmove(ids, _ZEROS, _ID_BYTES * _BATCH)
+        taken: int = _loop_drain(loop, ids, _BATCH)
+        self.pending.extend(_unpack(ids, taken))
+        _memmove(ids, _ZEROS, _ID_BYTES * taken)
+        return taken
 
 
 class Home:
@@ -65,8 +95,7 @@ class Reactor(Home):
     __slots__ = (
         "__weakref__",
         "_fd_lock",
-        "_ids",
-        "_pending",
+        "_intake",
         "fd",
         "foreign",
         "posted",
@@ -80,8 +109,7 @@ class Reactor(Home):
         # Reentrant: a finaliser may close this reactor in the middle of a post.
         self._fd_lock = threading.RLock()
         super().__init__(lib.aiocann_loop_create(self.fd), is_live=True)
-        self._ids = ffi.new("uint64_t[]", _BATCH)
-        self._pending: deque[int] = deque()
+        self._intake = _Intake()
         #: Ops of other homes that are awaited here. Kept until they are delivered.
         self.foreign: dict[int, Operation[Any]] = {}
         #: Ops that another thread finished in Python (`host_call`).
@@ -90,43 +118,60 @@ class Reactor(Home):
         self.spins = 0
 
     def drain(self) -> bool:
-        """Settle what has completed. True: there may be more, come again."""
+        """Settle what has completed. True: there may be more, and the eventfd says so.
+
+        Whatever interrupts it (ctrl-C), nothing is lost, and the eventfd is written.
+        """
+        try:
+            return self._drain()
+        except BaseException as exc:
+            if isinstance(exc, Exception) and self._intake.pending:
+                self._intake.pending.popleft()  # a bug: not the same one for ever
+            self._come_again()
+            raise
+
+    def _drain(self) -> bool:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.fd)
-        while self.posted:
-            self._deliver_foreign(self.posted.popleft())
-        pending, ids = self._pending, self._ids
-        pop, foreign = in_flight.pop, self.foreign
-        budget = _BUDGET
+        posted = self.posted
+        while posted:
+            self._deliver_foreign(posted[0])
+            posted.popleft()
+        pending, take = self._intake.pending, self._intake.take
+        foreign, budget = self.foreign, _BUDGET
         while True:
-            taken = _loop_drain(self.loop, ids, _BATCH)
-            pending.extend(_unpack(ids, taken))
-            # Whatever interrupts this (ctrl-C), no id that was taken is lost.
+            taken = take(self.loop)
             while pending:
-                op_id = pending.popleft()
+                op_id = pending[0]
                 if foreign and op_id in foreign:
-                    self._deliver_foreign(foreign.pop(op_id))
-                    continue
-                op = pop(op_id, None)
-                if op is not None:
-                    op._delivered(self)
+                    self._deliver_foreign(foreign[op_id])
+                else:
+                    op = in_flight.get(op_id)
+                    if op is not None:
+                        op._delivered(self)
+                        in_flight.pop(op_id, None)
+                pending.popleft()
             if taken < _BATCH:
                 orphans.drain()
                 return False
             budget -= taken
             if budget <= 0:
+                self._come_again()
                 return True
 
+    def _come_again(self) -> None:
+        with self._fd_lock:  # once closed, the number may be another file's
+            if self.fd >= 0:
+                os.eventfd_write(self.fd, 1)
+
     def _deliver_foreign(self, op: Operation[Any]) -> None:
-        self.foreign.pop(op.id, None)
         op._delivered_foreign(self)
+        self.foreign.pop(op.id, None)
 
     def post(self, op: Operation[Any]) -> None:
         """Deliver an op from another thread."""
         self.posted.append(op)
-        with self._fd_lock:  # once closed, the number may be another file's
-            if self.fd >= 0:
-                os.eventfd_write(self.fd, 1)
+        self._come_again()
 
     def watch(self, op: Operation[Any], pointer: Any) -> bool:
         """Ask for the completion of an op of another home. False: it has settled."""
@@ -152,9 +197,10 @@ class Reactor(Home):
         with self._fd_lock:
             fd, self.fd = self.fd, -1
         os.close(fd)
-        for op_id in self._pending:  # taken, but not delivered when the loop stopped
-            orphans.deliver(op_id)
-        self._pending.clear()
+        pending = self._intake.pending
+        while pending:  # taken, but not delivered when the loop stopped
+            orphans.deliver(pending[0])
+            pending.popleft()
 
     # What differs between event loops.
 
@@ -220,15 +266,8 @@ class _Readable:
         self.reactor = reactor
 
     def __call__(self) -> None:
-        reactor = self.reactor
-        if not reactor.is_live:
-            return
-        more = True
-        try:
-            more = reactor.drain()
-        finally:
-            if more:
-                asyncio.get_running_loop().call_soon(self)
+        if self.reactor.is_live:
+            self.reactor.drain()
 
     def __del__(self) -> None:
         # A loop that closes drops its readers: the one sign of it that needs no patch.
@@ -304,8 +343,7 @@ class TrioReactor(Reactor):
         try:
             while True:
                 await trio.wait_readable(self.fd)
-                while self.drain():
-                    await trio.checkpoint()
+                self.drain()
         finally:
             _by_token.pop(self._token, None)
             self.close()
@@ -348,14 +386,14 @@ class TrioReactor(Reactor):
 class _Orphans(Home):
     """The ops of threads without a loop, and of loops that have closed."""
 
-    __slots__ = ("_drain_lock", "_ids", "_native")
+    __slots__ = ("_drain_lock", "_intake", "_native")
 
     def __init__(self) -> None:
         # NULL: an orphan is enqueued without a home and watched once it is in the
         # ledger; else another thread could drain its id before it is there.
         super().__init__(NULL, is_live=False)
         self._native: Any = None
-        self._ids = ffi.new("uint64_t[]", _BATCH)
+        self._intake = _Intake()
         self._drain_lock = threading.Lock()
 
     def native(self) -> Any:
@@ -378,22 +416,22 @@ class _Orphans(Home):
         # A live home takes its own; here arrived the watch of a loop that closed.
         if op is None or op._home.is_live:
             return
-        if in_flight.pop(op_id, None) is not None:
+        if in_flight.pop(op_id, None) is not None:  # one thread of several
             op._delivered(None)
 
     def drain(self) -> None:
         """Settle the orphans that have completed. Any thread."""
-        if self._native is None or not self._drain_lock.acquire(blocking=False):
+        if self._native is None or self._drain_lock.locked():
             return  # someone else is at it
-        try:
+        with self._drain_lock:
+            pending = self._intake.pending
             while True:
-                taken = _loop_drain(self._native, self._ids, _BATCH)
-                for op_id in _unpack(self._ids, taken):
-                    self.deliver(op_id)
+                taken = self._intake.take(self._native)
+                while pending:
+                    self.deliver(pending[0])
+                    pending.popleft()
                 if taken < _BATCH:
                     return
-        finally:
-            self._drain_lock.release()
 
 
 orphans = _Orphans()

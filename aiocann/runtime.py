@@ -21,12 +21,11 @@ from aiocann import ledger
 from aiocann.completion import (
     Interruption,
     Operation,
-    give_scratch,
     settle_lock,
     settled,
-    take_scratch,
 )
 from aiocann.device import Device
+from aiocann.enqueue import enqueue
 from aiocann.errors import (
     E_TIMEOUT,
     AiocannError,
@@ -42,14 +41,13 @@ from aiocann.memory import pinned_array
 from aiocann.native import (
     NULL,
     ffi,
-    last_error,
     lib,
     sim_library,
     statistics,
     text,
     to_error,
 )
-from aiocann.reactor import current_home, orphans, raise_forked, watch_forks
+from aiocann.reactor import orphans, raise_forked, watch_forks
 from aiocann.sim import ensure_devices
 from aiocann.stream import create_stream
 
@@ -126,8 +124,10 @@ class Runtime:
         Seconds that leaving it, or a stream, waits for work.
     """
 
-    def __init__(self, pointer: Any, driver: str, close_timeout: float) -> None:
-        self._pointer = ffi.gc(pointer, lib.aiocann_runtime_release)
+    def __init__(self, holder: Any, driver: str, close_timeout: float) -> None:
+        #: Owns the native runtime.
+        self._holder = holder
+        self._pointer = holder[0]
         self.driver = driver
         self.close_timeout = close_timeout
         self.closed = False
@@ -182,21 +182,13 @@ class Runtime:
             raise usage(f"an array's extents cannot be negative: {axes}")
         element = np.dtype(dtype)
         nbytes = math.prod(axes) * element.itemsize
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_pinned_allocate(
-            self.native(), max(nbytes, 1), home.loop, scratch.op
-        ):
-            raise last_error()
-        op: Operation[npt.NDArray[Any]] = Operation(
+        return enqueue(
+            lib.aiocann_pinned_allocate,
+            (self.native(), max(nbytes, 1)),
             "pinned_empty",
-            scratch.op[0],
-            home,
             (axes, element, nbytes),
             finish=pinned_array,
         )
-        give_scratch(scratch)
-        return op
 
     def statistics(self) -> Statistics:
         """Read the counters. They can be read after closing too."""
@@ -477,22 +469,29 @@ def _begin(shared: _Shared, close_timeout: float) -> Operation[Runtime]:
     elif config.devices is not None:
         ids = ffi.new("int32_t[]", list(config.devices))
         native.devices, native.n_devices = ids, len(config.devices)
-    out = ffi.new("aiocann_runtime *[1]")
-    scratch = take_scratch()
-    home = current_home()
-    if lib.aiocann_runtime_open(native, home.loop, out, scratch.op):
-        raise last_error()
-    runtime = Runtime(out[0], config.driver, close_timeout)
-    op: Operation[Runtime] = Operation(
-        "open_runtime", scratch.op[0], home, (shared, runtime), finish=_opened
+    out = ffi.gc(ffi.new("aiocann_runtime *[1]"), _release)
+
+    def open_native(home: Any, op: Any) -> int:
+        return int(lib.aiocann_runtime_open(native, home, out, op))
+
+    return enqueue(
+        open_native,
+        (),
+        "open_runtime",
+        (shared, out, config.driver, close_timeout),
+        finish=_opened,
     )
-    give_scratch(scratch)
-    return op
+
+
+def _release(holder: Any) -> None:
+    if holder[0] != NULL:
+        lib.aiocann_runtime_release(holder[0])
 
 
 def _opened(op: Operation[Runtime]) -> Runtime:
     """Fill in the runtime once it is open; runs once, where that is noticed."""
-    shared, runtime = op._operands
+    shared, out, driver, close_timeout = op._operands
+    runtime = Runtime(out, driver, close_timeout)
     pointer = runtime._pointer
     for position in range(lib.aiocann_runtime_device_count(pointer)):
         native = lib.aiocann_runtime_device(pointer, position)
@@ -506,7 +505,7 @@ def _opened(op: Operation[Runtime]) -> Runtime:
     with _lock:
         if shared.references == 0:  # everyone gave up while it opened
             _close(shared, runtime.close_timeout)
-    return runtime  # type: ignore[no-any-return]
+    return runtime
 
 
 async def _make_streams(runtime: Runtime) -> None:
@@ -539,11 +538,10 @@ def _close(shared: _Shared, timeout: float) -> Operation[None]:
     runtime = shared.runtime
     assert runtime is not None
     runtime.closed = True
-    scratch = take_scratch()
-    home = current_home()
-    milliseconds = int(timeout * 1000)
-    if lib.aiocann_runtime_close(runtime._pointer, milliseconds, home.loop, scratch.op):
-        raise last_error()
-    shared.closing = Operation("close_runtime", scratch.op[0], home, (runtime,))
-    give_scratch(scratch)
+    shared.closing = enqueue(
+        lib.aiocann_runtime_close,
+        (runtime._pointer, int(timeout * 1000)),
+        "close_runtime",
+        (runtime,),
+    )
     return shared.closing

@@ -14,12 +14,11 @@ from aiocann.completion import (
     HostCall,
     Interruption,
     Operation,
-    give_scratch,
     has_known_cause,
     log,
     settled,
-    take_scratch,
 )
+from aiocann.enqueue import enqueue
 from aiocann.errors import (
     E_TIMEOUT,
     AiocannError,
@@ -39,7 +38,7 @@ from aiocann.memory import (
     require_open,
 )
 from aiocann.native import NULL, ffi, last_error, lib
-from aiocann.reactor import current_home, drain_here
+from aiocann.reactor import current_home, drain_here, raise_forked
 from aiocann.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -169,7 +168,9 @@ class Stream:
             )
         self._check_devices(dst_device, src_device)
         if not notify and dst_device is not None and src_device is not None:
-            self._copy_silently(to, from_, dst_bytes)
+            _enqueue_silently(
+                lib.aiocann_stream_memcpy, (self.native(), to, from_, dst_bytes)
+            )
             return None
         op: Operation[None] = self.copy(
             "memcpy", to, from_, dst_bytes, (dst, src, dst_keep, src_keep)
@@ -202,22 +203,14 @@ class Stream:
         result: Any = None,
     ) -> Operation[Any]:
         """Enqueue a copy between spans that were checked; for backends."""
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_stream_memcpy(
-            self.native(), to, from_, nbytes, home.loop, scratch.op
-        ):
-            raise last_error()
-        op: Operation[Any] = Operation(
-            kind, scratch.op[0], home, operands, self, result
+        return enqueue(
+            lib.aiocann_stream_memcpy,
+            (self.native(), to, from_, nbytes),
+            kind,
+            operands,
+            self,
+            result,
         )
-        give_scratch(scratch)
-        return op
-
-    def _copy_silently(self, to: Any, from_: Any, nbytes: int) -> None:
-        current_home()  # refuses a forked child
-        if lib.aiocann_stream_memcpy(self.native(), to, from_, nbytes, NULL, NULL):
-            raise last_error()
 
     @overload
     def memset(
@@ -248,46 +241,22 @@ class Stream:
                 f"the buffer is on device {block.device.index}, this stream on device "
                 f"{self.device.index}: use a stream of the buffer's device"
             )
-        mem = require_open(block)
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_stream_memset(
-            stream,
-            mem,
-            offset,
-            value,
-            nbytes,
-            home.loop,
-            scratch.op if notify else NULL,
-        ):
-            raise last_error()
-        return self._made(scratch, "memset", home, (buf,), notify)
-
-    def _made(
-        self,
-        scratch: Any,
-        kind: str,
-        home: Any,
-        operands: tuple[Any, ...],
-        notify: bool,
-    ) -> Operation[None] | None:
-        op: Operation[None] | None = None
+        arguments = (stream, require_open(block), offset, value, nbytes)
         if notify:
-            op = Operation(kind, scratch.op[0], home, operands, self)
-        give_scratch(scratch)
-        return op
+            return enqueue(lib.aiocann_stream_memset, arguments, "memset", (buf,), self)
+        _enqueue_silently(lib.aiocann_stream_memset, arguments)
+        return None
 
     def _mark(
         self, kind: int, name: str, cls: type[Operation[None]] = Operation
     ) -> Operation[None]:
-        stream = self.native()
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_stream_mark(stream, kind, home.loop, scratch.op):
-            raise last_error()
-        op = cls(name, scratch.op[0], home, (), self)
-        give_scratch(scratch)
-        return op
+        return enqueue(
+            lib.aiocann_stream_mark,
+            (self.native(), kind),
+            name,
+            stream=self,
+            cls=cls,
+        )
 
     def record(self, event: Event | None = None) -> Event:
         """Record a point after everything enqueued so far.
@@ -317,13 +286,11 @@ class Stream:
             mark._stream.device.runtime is not self.device.runtime
         ):
             raise usage("the event belongs to a runtime that was closed since")
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_stream_wait(
-            stream, mark._pointer, home.loop, scratch.op if notify else NULL
-        ):
-            raise last_error()
-        return self._made(scratch, "wait", home, (), notify)
+        arguments = (stream, mark._pointer)
+        if notify:
+            return enqueue(lib.aiocann_stream_wait, arguments, "wait", stream=self)
+        _enqueue_silently(lib.aiocann_stream_wait, arguments)
+        return None
 
     def host_call(self, fn: Callable[..., T], *args: Any) -> Operation[T]:
         """Run ``fn(*args)`` on the running loop once the stream gets there.
@@ -337,17 +304,18 @@ class Stream:
             No loop runs in this thread.
         """
         stream = self.native()
-        home = current_home()
-        if not home.is_live:
+        if not current_home().is_live:
             raise RuntimeError(
                 "host_call runs its function on the running loop, and none runs here"
             )
-        scratch = take_scratch()
-        if lib.aiocann_stream_mark(stream, _MARK_HOST_CALL, home.loop, scratch.op):
-            raise last_error()
-        op = HostCall(scratch.op[0], home, self, (fn, args))
-        give_scratch(scratch)
-        return op
+        return enqueue(
+            lib.aiocann_stream_mark,
+            (stream, _MARK_HOST_CALL),
+            "host_call",
+            (fn, args),
+            self,
+            cls=HostCall,
+        )
 
     def synchronize(self) -> Operation[None]:
         """Return an op that is done when everything enqueued so far is.
@@ -372,12 +340,7 @@ class Stream:
         pointer, self._pointer = self._pointer, None
         if pointer is None:
             return
-        scratch = take_scratch()
-        home = current_home()
-        if lib.aiocann_stream_close(pointer, home.loop, scratch.op):
-            raise last_error()
-        op: Operation[None] = Operation("close", scratch.op[0], home, (), self)
-        give_scratch(scratch)
+        op = enqueue(lib.aiocann_stream_close, (pointer,), "close", stream=self)
         interruption = Interruption()
         failure: BaseException | None = None
         if not await settled(op, seconds, interruption):
@@ -482,19 +445,22 @@ class StreamContext:
             log.error("%s; while the stream was left because of another error", failure)
 
 
+def _enqueue_silently(function: Callable[..., int], arguments: tuple[Any, ...]) -> None:
+    """Enqueue without an op: all operands are the native half's own."""
+    raise_forked()
+    if function(*arguments, NULL, NULL):
+        raise last_error()
+
+
 def create_stream(device: Device, priority: int | None) -> Operation[Stream]:
     """Make a stream; nobody but its maker closes it."""
-    scratch = take_scratch()
-    home = current_home()
-    if lib.aiocann_stream_create(
-        device.native(), -1 if priority is None else priority, home.loop, scratch.op
-    ):
-        raise last_error()
-    op: Operation[Stream] = Operation(
-        "create_stream", scratch.op[0], home, (device,), finish=_stream_made
+    return enqueue(
+        lib.aiocann_stream_create,
+        (device.native(), -1 if priority is None else priority),
+        "create_stream",
+        (device,),
+        finish=_stream_made,
     )
-    give_scratch(scratch)
-    return op
 
 
 def _stream_made(op: Operation[Stream]) -> Stream:

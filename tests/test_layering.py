@@ -22,6 +22,7 @@ LAYERS = [
     ["_cffi"],
     ["native"],
     ["reactor", "completion"],
+    ["enqueue"],
     ["tensor"],
     ["memory", "event", "stream"],
     ["optable", "node", "ops", "graph"],

@@ -78,6 +78,8 @@ class FakeNative:
         op: completion.Operation[Any] = completion.Operation(
             kind, pointer, home, **options
         )
+        if home is reactor.orphans:
+            reactor.orphans.adopt(op, pointer)
         self.made.append(weakref.ref(op))
         return op
 
@@ -86,7 +88,7 @@ class FakeNative:
         home, pointer = self._new_op()
         stream: Any = SimpleNamespace(note_failed=lambda op: None)
         op: completion.HostCall[Any] = completion.HostCall(
-            pointer, home, stream, (fn, args)
+            "host_call", pointer, home, (fn, args), stream
         )
         self.made.append(weakref.ref(op))
         return op

@@ -1,0 +1,160 @@
+"""Enqueueing: the one way from a native call to an `Operation` in the ledger.
+
+A native call that has succeeded has begun work on operands that nobody owns yet. An
+exception between the call and the entry in the ledger (ctrl-C, at any instruction) must
+not lose the op: `enqueue` then makes the entry before it lets the exception out.
+"""
+
+# ruff: noqa: SLF001 - finishes what an operation's constructor could not
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiocann.completion import Operation
+from aiocann.ledger import in_flight
+from aiocann.native import NULL, ffi, last_error, lib
+from aiocann.reactor import current_home, orphans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiocann.reactor import Home
+    from aiocann.stream import Stream
+
+__all__ = ["enqueue", "enqueue_allocation"]
+
+
+class Scratch:
+    """C structures that a call fills; taken from a pool, given back after the call.
+
+    A pool rather than one per thread: a signal handler may enqueue in the middle of an
+    enqueueing call. Those in the pool hold no pointer.
+    """
+
+    __slots__ = ("mem", "op")
+
+    def __init__(self) -> None:
+        self.op = ffi.new("aiocann_op *[1]")
+        self.mem = ffi.new("aiocann_mem *[1]")
+
+
+_pool: list[Scratch] = []
+_give = _pool.append
+
+
+def _take() -> Scratch:
+    try:
+        return _pool.pop()
+    except IndexError:
+        return Scratch()
+
+
+def enqueue(
+    function: Callable[..., int],
+    arguments: tuple[Any, ...],
+    kind: str,
+    operands: tuple[Any, ...] = (),
+    stream: Stream | None = None,
+    result: Any = None,
+    finish: Callable[[Any], Any] | None = None,
+    cls: type[Operation[Any]] = Operation,
+) -> Operation[Any]:
+    """Call a function of ``aiocann.h`` that makes an op, and enter the op.
+
+    Parameters
+    ----------
+    function, arguments
+        It is called with these, the home loop, and where the op goes.
+    kind, operands, stream, result, finish
+        As `Operation` has them. It owns the operands until it has settled.
+    cls
+        What to make of it.
+    """
+    home = current_home()
+    scratch = _take()
+    op: Operation[Any] | None = None
+    try:
+        if function(*arguments, home.loop, scratch.op):
+            raise last_error()
+        op = cls(kind, scratch.op[0], home, operands, stream, result, finish)
+        if home is orphans:
+            orphans.adopt(op, scratch.op[0])
+        scratch.op[0] = NULL
+    except BaseException:
+        if scratch.op[0] != NULL:
+            _salvage(
+                scratch,
+                op,
+                home,
+                lambda pointer: cls(
+                    kind, pointer, home, operands, stream, result, finish
+                ),
+            )
+        _give(scratch)
+        raise
+    _give(scratch)
+    return op
+
+
+def enqueue_allocation(
+    device: Any,
+    nbytes: int,
+    stream: Any,
+    *,
+    nowait: bool,
+    kind: str,
+    own: Callable[[Any], Any],
+) -> Operation[Any]:
+    """Allocate device memory: `own` makes what owns an ``aiocann_mem *``.
+
+    The result of the op is what `own` made; it has settled already where the pool had
+    the memory.
+    """
+    home = current_home()
+    scratch = _take()
+    op: Operation[Any] | None = None
+    made: Any = None
+    try:
+        if lib.aiocann_device_allocate(
+            device, nbytes, stream, nowait, home.loop, scratch.mem, scratch.op
+        ):
+            raise last_error()
+        made = own(scratch.mem[0])
+        if scratch.op[0] == NULL:
+            op = Operation.completed(kind, made)
+        else:
+            op = Operation(kind, scratch.op[0], home, (made,), result=made)
+            if home is orphans:
+                orphans.adopt(op, scratch.op[0])
+            scratch.op[0] = NULL
+    except BaseException:
+        if scratch.op[0] != NULL:
+            _salvage(
+                scratch,
+                op,
+                home,
+                lambda pointer: Operation(kind, pointer, home, (made,), result=made),
+            )
+        _give(scratch)
+        raise
+    _give(scratch)
+    return op
+
+
+def _salvage(
+    scratch: Scratch,
+    op: Operation[Any] | None,
+    home: Home,
+    make: Callable[[Any], Operation[Any]],
+) -> None:
+    """Enter an op whose enqueueing was interrupted; nobody will await it."""
+    pointer = scratch.op[0]
+    if op is None:
+        # The constructor's last act may have been the entry.
+        op = in_flight.get(lib.aiocann_op_id(pointer)) or make(pointer)
+        op._owns = True
+    if home is orphans:
+        orphans.adopt(op, pointer)
+    lib.aiocann_op_abandon(pointer)
+    scratch.op[0] = NULL
