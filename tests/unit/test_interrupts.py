@@ -98,7 +98,8 @@ async def test_delivering(fake: FakeNative) -> None:
                 fake.settle(op)
             reached = interrupted_at(n, reactor.drain)
             # Where ctrl-C has hit the call itself, nobody can know its result.
-            results = await asyncio.gather(waiting, return_exceptions=True)
+            settled = await asyncio.gather(waiting, return_exceptions=True)
+            results: list[Any] = list(settled)
         assert results == [[0, 1, 2]] or "nterrupt" in str(results[0]), n
         assert not in_flight, n
         if not reached:
