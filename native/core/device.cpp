@@ -113,10 +113,18 @@ void aiocann_device::resize_peers(size_t n) {
 }
 
 void aiocann_device::add_fault(const FaultRecord &fault) {
-  std::lock_guard<std::mutex> guard(mutex_);
-  faults_.push_back(fault);
-  n_faults_.fetch_add(1, std::memory_order_release);
-  poisoned_.store(true, std::memory_order_release);
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    faults_.push_back(fault);
+    n_faults_.fetch_add(1, std::memory_order_release);
+    poisoned_.store(true, std::memory_order_release);
+  }
+  raise_alarm();  // where failures stop streams, no marker will tell
+}
+
+void aiocann_device::raise_alarm() {
+  alarm_.store(true, std::memory_order_release);
+  lane->nudge();
 }
 
 void aiocann_device::apply_faults() {
@@ -155,10 +163,33 @@ void aiocann_device::unregister_stream(Stream *stream) {
   stream->release();
 }
 
-void aiocann_device::release_event(NativeEvent *event) {
-  subtract(runtime->counters.events_in_use);
-  if (!free_events.push(event)) return;  // the device is closed, its events are gone
-  if (event_starved.load(std::memory_order_seq_cst)) lane->nudge();
+void aiocann_device::note_first_fault(const Status &fault, uint64_t op, const char *kind) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  poisoned_.store(true, std::memory_order_release);
+  if (!first_fault_.is_ok()) return;
+  first_fault_ = fault;
+  first_fault_op_ = op;
+  first_fault_kind_ = kind;
+}
+
+bool aiocann_device::first_fault(Status *fault, uint64_t *op, const char **kind) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  *fault = first_fault_;
+  *op = first_fault_op_;
+  *kind = first_fault_kind_;
+  return !first_fault_.is_ok();
+}
+
+Status aiocann_device::explained(const Status &why, const Op *op) {
+  Status first;
+  uint64_t first_op = 0;
+  const char *kind = "";
+  if (!is_fault_code(why.code()) || why.get()->is_fault) return why;
+  apply_faults();
+  if (!first_fault(&first, &first_op, &kind) || first.code() != why.code()) {
+    return why;
+  }
+  return predecessor(first, first_op, kind, op);
 }
 
 extern "C" {

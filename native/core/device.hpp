@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/events.hpp"
 #include "core/op.hpp"
 #include "core/pool.hpp"
 #include "core/stack.hpp"
@@ -20,12 +21,6 @@ struct Api;
 namespace aiocann::core {
 
 class Reactor;
-
-/// A pooled Ex event.
-struct NativeEvent {
-  NativeEvent *next = nullptr;
-  void *raw = nullptr;
-};
 
 /// Registers the process-wide exception callback of a driver, once, and routes what it says to devices.
 void route_faults(const acl::Api &api, Device *device);
@@ -48,7 +43,15 @@ struct aiocann_device {
   void apply_faults();
   void register_stream(aiocann::core::Stream *stream);
   void unregister_stream(aiocann::core::Stream *stream);
-  void release_event(aiocann::core::NativeEvent *event);
+  /// Of all that have been told since it was opened. Under a stream's lock.
+  void note_first_fault(const aiocann::core::Status &fault, uint64_t op, const char *kind);
+  bool first_fault(aiocann::core::Status *fault, uint64_t *op, const char **kind);
+  /// why; or, where a call about op was refused because the device has failed before, that failure as its cause.
+  aiocann::core::Status explained(const aiocann::core::Status &why, const aiocann::core::Op *op);
+  /// Streams may have stopped without a marker to tell: the lane looks soon.
+  void raise_alarm();
+  /// Whether it was raised since the last time. Thread: lane.
+  bool take_alarm() { return alarm_.exchange(false, std::memory_order_acq_rel); }
   /// Peer copies with device `at`: 0 not yet enabled from here, 1 enabled, 2 impossible.
   std::atomic<uint8_t> &peer_state(int32_t at_position) {
     return peers_[static_cast<size_t>(at_position)];
@@ -69,10 +72,7 @@ struct aiocann_device {
   std::unique_ptr<aiocann::core::Reactor> reactor;
   void *context = nullptr;  ///< the primary one
 
-  /// Events that markers gave back. The lane takes them.
-  aiocann::core::Stack<aiocann::core::NativeEvent> free_events;
-  /// The lane found no event to be had: who gives one back wakes it.
-  std::atomic<bool> event_starved{false};
+  aiocann::core::Events events{this};
   /// Callbacks awaited: while there are some, the lane looks for lost ones.
   std::atomic<uint64_t> markers_in_flight{0};
 
@@ -80,9 +80,12 @@ struct aiocann_device {
 
  private:
   std::unique_ptr<std::atomic<uint8_t>[]> peers_;
-  std::atomic<bool> poisoned_{false};
-  std::mutex mutex_;  // guards the two below; a leaf
+  std::atomic<bool> poisoned_{false}, alarm_{false};
+  std::mutex mutex_;  // guards what is below; a leaf
   std::vector<aiocann::core::FaultRecord> faults_;
+  aiocann::core::Status first_fault_;
+  uint64_t first_fault_op_ = 0;
+  const char *first_fault_kind_ = "";
   std::unordered_map<uint32_t, aiocann::core::Stream *>
       streams_;  ///< by the driver's id. Owns: a reference each
   std::atomic<uint32_t> n_faults_{0};

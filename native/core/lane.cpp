@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/device.hpp"
+#include "core/inquiry.hpp"
 #include "core/memory.hpp"
 #include "core/reactor.hpp"
 #include "core/runtime.hpp"
@@ -15,13 +16,9 @@ namespace aiocann::core {
 namespace {
 
 constexpr int64_t kWatchMs = 1000;
+/// After the device has reported a failure: where that stops streams, nothing else will tell.
+constexpr int64_t kAlarmMs = 10;
 constexpr int64_t kMaxSpinUs = 50;
-
-int64_t now_us() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000000 + now.tv_nsec / 1000;
-}
 
 void relax() {
 #if defined(__x86_64__)
@@ -32,6 +29,12 @@ void relax() {
 }
 
 }  // namespace
+
+int64_t now_us() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000000 + now.tv_nsec / 1000;
+}
 
 int64_t now_ms() { return now_us() / 1000; }
 
@@ -167,7 +170,7 @@ bool Lane::dispatch_inbox() {
     }
     without_event_.clear();
     // Whoever finds none left sets it again, before looking once more.
-    device_->event_starved.store(false, std::memory_order_seq_cst);
+    device_->events.clear_starved();
   }
   Command *command = inbox_.take();
   if (command == nullptr) return false;
@@ -242,6 +245,7 @@ void Lane::wait_for_work() {
   int64_t timeout = -1;
   if (device_->markers_in_flight.load(std::memory_order_relaxed) > 0) {
     const int64_t now = now_ms();
+    if (device_->take_alarm()) next_watch_ms_ = now + kAlarmMs;
     if (next_watch_ms_ == 0) next_watch_ms_ = now + kWatchMs;
     if (now >= next_watch_ms_) {
       watchdog();
@@ -267,29 +271,39 @@ void Lane::wait_for_work() {
 }
 
 void Lane::watchdog() {
+  device_->apply_faults();
   auto look = [this](Stream *stream) {
     Op *op = stream->oldest_marker();
     if (op == nullptr) {
       stream->watched = 0;
       return;
     }
-    bool complete = false;
-    if (NativeEvent *event = stream->pin_event(op)) {
-      aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
-      complete = api_->aclrtQueryEventStatus(event->raw, &status) == 0 &&
-                 status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
-      stream->unpin_event(op);
-    }
+    const Answer answer = inquire(stream, op, true, settler_);
+    const bool reached = answer == Answer::kReached;
+    if (answer == Answer::kRunning && stream->waits_in_vain()) unstick(stream);
     // Once may be a callback under way.
-    if (complete && stream->watched == op->id) {
+    if (reached && stream->watched == op->id) {
       device_->apply_faults();
       stream->callback_missing(op, settler_);
     }
-    stream->watched = complete ? op->id : 0;
+    stream->watched = reached ? op->id : 0;
     op->release();
   };
   for (Stream *stream : streams_) look(stream);
   look(internal_);
+}
+
+void Lane::unstick(Stream *stream) {
+  // It was to go on after something that failed: there is nothing of its own to be saved.
+  const bool stopped =
+      api_->aclrtStreamAbort != nullptr && api_->aclrtStreamAbort(stream->raw) == 0;
+  if (stopped) return stream->work_dropped(0, settler_);
+  stream->stalled = true;
+  uint64_t n_ops = 0;
+  stream->give_up(Status::error(AIOCANN_E_PREDECESSOR,
+                                "The stream waits for an event of a device that has stopped, and "
+                                "cannot be aborted: what its commands use is leaked."),
+                  false, settler_, &n_ops);
 }
 
 bool Lane::all_drained() {
@@ -364,8 +378,10 @@ void Lane::create_stream(Op *op) {
   Status status;
   if (int32_t failed = api_->aclrtStreamGetId(raw, &id); failed != 0) {
     status = driver_error(failed, "aclrtStreamGetId");
-  } else if (failed = api_->aclrtSubscribeReport(device_->reactor->thread_id(), raw); failed != 0) {
-    status = driver_error(failed, "aclrtSubscribeReport");
+  } else {
+    const char *call = "";
+    failed = device_->reactor->completion().subscribe(raw, &call);
+    if (failed != 0) status = driver_error(failed, call);
   }
   if (!status.is_ok()) {
     api_->aclrtDestroyStream(raw);
@@ -393,13 +409,15 @@ void Lane::destroy_stream(Stream *stream, Status *status) {
   device_->unregister_stream(stream);
   if (stream->workspace != nullptr) stream->workspace->release_handle();
   stream->workspace = nullptr;
-  api_->aclrtUnSubscribeReport(device_->reactor->thread_id(), stream->raw);
+  device_->reactor->completion().unsubscribe(stream->raw);
   // An aborted stream has nothing left to wait for; where the driver can, we do not even ask.
-  const bool force = stream->aborted && api_->aclrtDestroyStreamForce != nullptr;
+  const bool force =
+      (stream->aborted || stream->stalled) && api_->aclrtDestroyStreamForce != nullptr;
   const int32_t code =
       force ? api_->aclrtDestroyStreamForce(stream->raw) : api_->aclrtDestroyStream(stream->raw);
   if (code != 0)
     *status = driver_error(code, force ? "aclrtDestroyStreamForce" : "aclrtDestroyStream");
+  device_->reactor->completion().forget(stream);
   subtract(runtime_->counters.live_streams);
   auto found = std::find(streams_.begin(), streams_.end(), stream);
   if (found == streams_.end()) return;

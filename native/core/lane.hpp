@@ -19,8 +19,6 @@
 
 namespace aiocann::core {
 
-struct NativeEvent;
-
 /// ACL_HBM_MEM. (Chips without HBM answer for their DDR.)
 constexpr auto kHbmMemory = static_cast<aclrtMemAttr>(1);
 
@@ -85,6 +83,7 @@ class Lane {
   void wait_for_work();
   bool has_news() const;
   void watchdog();
+  void unstick(Stream *stream);
   bool all_drained();
   void abort_stuck(uint64_t *aborted, uint64_t *stuck);
 
@@ -116,7 +115,6 @@ class Lane {
   Status enable_peer(Device *other);
   bool held_until_drained(Stream *stream);
   bool ready_event(Stream *stream, Op *op, Verdict *verdict);
-  NativeEvent *take_event();
   Verdict fail_head(Stream *stream, Op *op, const Status &why);
   /// After the ACL calls of op: notes its tasks, appends it and, if need be, places its marker. op may be gone
   /// afterwards.
@@ -124,7 +122,8 @@ class Lane {
   /// Nothing of op went to the device (or what did has markers of its own): it passes after its predecessors.
   Verdict not_on_device(Stream *stream, Op *op);
   void tell_submit_waiters(Op *mark);
-  void place_probe(Stream *stream);
+  /// False: for want of an event, later.
+  bool place_probe(Stream *stream);
   void probe_unmarked();
   void rescue(Stream *stream, Op *op, const Status &why);
 
@@ -155,8 +154,6 @@ class Lane {
   std::deque<Stream *> ready_;
   std::vector<Stream *> unmarked_;
   std::vector<Stream *> without_event_;  ///< held for want of an event
-  NativeEvent *events_ = nullptr;
-  std::vector<NativeEvent *> all_events_;
   Staging chunks_, slots_;
   Settler settler_;
   int64_t spin_us_ = 20;
@@ -173,6 +170,8 @@ class Lane {
   uint64_t ops_given_up_ = 0;
 };
 
+/// Of a clock that only goes forward.
+int64_t now_us();
 int64_t now_ms();
 
 }  // namespace aiocann::core

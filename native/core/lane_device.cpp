@@ -19,16 +19,16 @@ Status Lane::open_device() {
     if (status.is_ok() && code != 0) status = driver_error(code, call);
     return status.is_ok();
   };
+  device_->events.choose(runtime_->event_maker);
   device_->reactor = std::make_unique<Reactor>(device_);
   device_->reactor->start();
   const bool well =
       check(api.aclrtGetCurrentContext(&device_->context), "aclrtGetCurrentContext") &&
       check(api.aclrtCreateStream(&raw), "aclrtCreateStream") &&
-      check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId") &&
-      check(api.aclrtSubscribeReport(device_->reactor->thread_id(), raw), "aclrtSubscribeReport");
-  if (!well) {
-    Reactor::stop_callback(device_->reactor.get());
-    device_->reactor->join();
+      check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId");
+  if (well) status = device_->reactor->choose(runtime_->family, raw);
+  if (!status.is_ok()) {
+    device_->reactor->stop(nullptr);
     if (raw != nullptr) api.aclrtDestroyStream(raw);
     api.aclrtResetDevice(device_->index);
     return status;
@@ -62,12 +62,7 @@ void Lane::close_device() {
   }
   // First the reactor: when it has ended, nobody but us touches what is left.
   Reactor *reactor = device_->reactor.get();
-  reactor->ask_to_stop();
-  if (!internal_->aborted && api.aclrtLaunchCallback(Reactor::stop_callback, reactor,
-                                                     ACL_CALLBACK_NO_BLOCK, internal_->raw) != 0) {
-    Reactor::stop_callback(reactor);  // it looks when its report times out
-  }
-  reactor->join();
+  reactor->stop(internal_->aborted ? nullptr : internal_->raw);
   device_->apply_faults();
   unroute_faults(device_);
 
@@ -81,7 +76,9 @@ void Lane::close_device() {
   settler_.run();
   device_->unregister_stream(internal_);
   abandon_inbox();
-  api.aclrtUnSubscribeReport(reactor->thread_id(), internal_->raw);
+  reactor->completion().unsubscribe(internal_->raw);
+  reactor->completion().forget(internal_);
+  reactor->completion().close();
   if (leak) return;
 
   chunks_.close();
@@ -94,12 +91,9 @@ void Lane::close_device() {
   } else {
     check(api.aclrtDestroyStream(internal_->raw), "aclrtDestroyStream");
   }
-  device_->free_events.close();
-  for (NativeEvent *event : all_events_) {
-    check(api.aclrtDestroyEvent(event->raw), "aclrtDestroyEvent");
-    delete event;
+  if (const Status failed = device_->events.destroy_all(); close_status_.is_ok()) {
+    close_status_ = failed;
   }
-  all_events_.clear();
   for (uint64_t address : device_->pool.remove_segments(true)) {
     check(api.aclrtFree(reinterpret_cast<void *>(address)), "aclrtFree");
   }
@@ -129,7 +123,8 @@ void Lane::close_stream(Stream *stream, bool leak) {
   if (!drained && !stream->aborted) {
     stream->destroyed = true;
     // The stream is leaked, its subscription is not: the system gives the id of a thread to another one.
-    api_->aclrtUnSubscribeReport(device_->reactor->thread_id(), stream->raw);
+    device_->reactor->completion().unsubscribe(stream->raw);
+    device_->reactor->completion().forget(stream);
     return;
   }
   Status status;

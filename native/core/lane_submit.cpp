@@ -14,7 +14,8 @@ namespace {
 constexpr int kTurn = 32;
 /// Commands without a marker, at most.
 constexpr uint32_t kMaxUnmarked = 64;
-constexpr int32_t kRescueMs = 5000;
+/// How long to wait here for a stream that nothing will tell of; then the watchdog asks.
+constexpr int32_t kRescueMs = 100;
 constexpr int32_t kSyncTimeout = 507046;
 
 void *at(const Side &side, uint64_t offset = 0) {
@@ -126,42 +127,16 @@ bool Lane::ready_peer(Stream *stream, Op *op, Verdict *verdict) {
 }
 
 bool Lane::ready_event(Stream *stream, Op *op, Verdict *verdict) {
-  if (events_ != nullptr) return true;
-  for (bool announced = false;; announced = true) {
-    events_ = device_->free_events.take();
-    if (events_ != nullptr) return true;
-    if (announced) break;
-    void *raw = nullptr;
-    const int32_t code =
-        api_->aclrtCreateEventExWithFlag(&raw, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
-    if (code == 0) {
-      events_ = new NativeEvent{nullptr, raw};
-      all_events_.push_back(events_);
-      add(runtime_->counters.events_created);
-      return true;
-    }
-    const Status failure = driver_error(code, "aclrtCreateEventExWithFlag");
-    if (all_events_.empty()) {
-      *verdict = fail_head(stream, op, failure);
-      return false;
-    }
-    // Some are in use and will come back.
-    device_->event_starved.store(true, std::memory_order_seq_cst);
+  Status failure;
+  if (device_->events.ready(&failure)) return true;
+  if (!failure.is_ok()) {
+    *verdict = fail_head(stream, op, failure);
+    return false;
   }
   stream->retain();
   without_event_.push_back(stream);
   *verdict = Verdict::kHeld;
   return false;
-}
-
-NativeEvent *Lane::take_event() {
-  if (events_ == nullptr) events_ = device_->free_events.take();
-  NativeEvent *event = events_;
-  if (event == nullptr) return nullptr;
-  events_ = event->next;
-  event->next = nullptr;
-  add(runtime_->counters.events_in_use);
-  return event;
 }
 
 bool Lane::held_until_drained(Stream *stream) {
@@ -172,7 +147,7 @@ bool Lane::held_until_drained(Stream *stream) {
 // ---- what becomes of it ----------------------------------------------------------------------------------
 
 Lane::Verdict Lane::fail_head(Stream *stream, Op *op, const Status &why) {
-  stream->fail(op, why);
+  stream->fail(op, device_->explained(why, op));
   return not_on_device(stream, op);
 }
 
@@ -209,28 +184,33 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
   if (wants_marker) {
     op->tasks += 2;
     op->has_marker = true;
-    op->event = take_event();
+    op->event = device_->events.take();
     if (op->event != nullptr) {
       if (const int32_t code = api_->aclrtRecordEvent(op->event->raw, stream->raw); code != 0) {
         trouble = driver_error(code, "aclrtRecordEvent");
-        device_->release_event(op->event);
+        device_->events.let_go(op->event);
         op->event = nullptr;
       }
     }
     stream->unmarked = 0;
   }
+  const bool has_event = op->event != nullptr;
   stream->append(op, settler_);
   if (op->kind == OpKind::kMark) tell_submit_waiters(op);
   if (wants_marker) {
-    op->retain();  // the callback's
-    const int32_t code =
-        api_->aclrtLaunchCallback(Reactor::marker_callback, op, ACL_CALLBACK_NO_BLOCK, stream->raw);
-    if (code != 0) {
-      trouble = driver_error(code, "aclrtLaunchCallback");
+    Completion &completion = device_->reactor->completion();
+    const bool tellable = has_event || !completion.needs_event();
+    op->retain();  // the marker's
+    if (const int32_t code = tellable ? completion.place(op) : 0; code != 0) {
+      trouble = driver_error(code, completion.call());
       op->release();
       rescue(stream, op, trouble);
-    } else if (!trouble.is_ok()) {
-      stream->fail(op, trouble);
+    } else if (!tellable) {
+      op->release();
+      rescue(stream, op, trouble);
+    } else {
+      op->awaits_callback = true;
+      if (!trouble.is_ok()) stream->fail(op, device_->explained(trouble, op));
     }
   } else if (++stream->unmarked >= kMaxUnmarked) {
     place_probe(stream);
@@ -244,24 +224,39 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
 
 void Lane::rescue(Stream *stream, Op *op, const Status &why) {
   // No marker, so nothing will tell when the device has passed. This is a driver in trouble: waiting here, for a
-  // bounded time, is the price of knowing that memory is not taken away from a device that still uses it.
-  stream->fail(op, why);
-  if (api_->aclrtSynchronizeStreamWithTimeout(stream->raw, kRescueMs) == kSyncTimeout) return;
+  // short time, is the price of knowing that memory is not taken away from a device that still uses it.
+  stream->fail(op, device_->explained(why, op));
+  const int32_t code = api_->aclrtSynchronizeStreamWithTimeout(stream->raw, kRescueMs);
+  if (code == kSyncTimeout) return;
   device_->apply_faults();
+  if (is_fault_code(code)) stream->fault_seen(op, code);
   stream->marker_passed(op, settler_);
 }
 
-void Lane::place_probe(Stream *stream) {
+bool Lane::place_probe(Stream *stream) {
+  Status failure;
+  if (!device_->events.ready(&failure) && device_->reactor->completion().needs_event()) {
+    // As soon as one comes back. (A failure is told to the next command that needs one.)
+    stream->retain();
+    without_event_.push_back(stream);
+    return false;
+  }
   submitted(stream, new Op(OpKind::kProbe, runtime_, stream, nullptr, false), 0, true);
+  return true;
 }
 
 void Lane::probe_unmarked() {
+  std::vector<Stream *> left;
   for (Stream *stream : unmarked_) {
+    const bool wants = stream->unmarked > 0 && !stream->destroyed && !stream->aborted;
+    if (wants && !place_probe(stream)) {
+      left.push_back(stream);
+      continue;
+    }
     stream->wants_marker = false;
-    if (stream->unmarked > 0 && !stream->destroyed && !stream->aborted) place_probe(stream);
     stream->release();
   }
-  unmarked_.clear();
+  unmarked_.swap(left);
 }
 
 // ---- the kinds -------------------------------------------------------------------------------------------
@@ -336,6 +331,7 @@ Lane::Verdict Lane::submit_wait(Stream *stream, Op *op) {
   if (event == nullptr) return Verdict::kHeld;
   const int32_t code = api_->aclrtStreamWaitEvent(stream->raw, event->raw);
   const Status failure = code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");
+  if (code == 0 && mark->stream->device->events.hold_for_wait(event)) op->waited_event = event;
   mark->stream->unpin_event(mark);
   if (code != 0) return fail_head(stream, op, failure);
   submitted(stream, op, 1, op->notify);

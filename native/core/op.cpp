@@ -204,6 +204,7 @@ void Settler::deliver(Op *op) {
     Delivery *next = node->next;
     if (Op *waiter = node->dependent; waiter != nullptr) {
       waiter->mark_known.store(true, std::memory_order_release);
+      if (op->event_dropped) waiter->stream->device->raise_alarm();
       waiter->stream->advance(*this);
       waiter->stream->poke();
       waiter->release();

@@ -142,6 +142,7 @@ struct aiocann_op {
   bool has_tasks = false;
   bool is_passed = false;
   bool has_marker = false;
+  bool awaits_callback = false;     ///< something will tell that its marker is reached
   bool found_by_watchdog = false;   ///< its callback counts as lost, unless it comes after all
   bool depends_registered = false;  ///< of a wait: passes only when mark_known
   bool has_host_part = false;       ///< counted in Stream::host_parts
@@ -150,6 +151,8 @@ struct aiocann_op {
   uint32_t host_left = 0;   ///< host parts not done
   uint32_t event_pins = 0;  ///< lanes that are just making a wait for the event
   aiocann::core::NativeEvent *event = nullptr;
+  /// Of a wait: its mark's event, where that has to outlive the wait. Owns: a use of it
+  aiocann::core::NativeEvent *waited_event = nullptr;
   /// Of a graph: the last task of each node that launched any.
   std::vector<std::pair<int32_t, uint32_t>> node_tasks;
   std::vector<aiocann::core::Mem *>
@@ -161,6 +164,8 @@ struct aiocann_op {
   // ---- mark: how far it is ----
   std::atomic<bool> mark_submitted{false};  ///< its event has been recorded, or never will be
   bool mark_needs_host = false;  ///< host parts before it: a wait is held until it settles
+  bool event_dropped =
+      false;  ///< the device will never reach its event: who waits there, waits for ever
   aiocann::core::Stack<aiocann::core::Delivery> submit_waiters;
   aiocann::core::Delivery submit_waiter;  ///< of a wait, in its mark's list
   aiocann::core::Delivery settle_waiter;  ///< of a wait, in its mark's watchers

@@ -18,12 +18,13 @@ class Parker {
   void stay() { word_.store(0, std::memory_order_relaxed); }
 
   /// Sleeps until wake(), or for timeout_ms (-1: no limit). May return early.
-  void park(int64_t timeout_ms) {
+  void park(int64_t timeout_ms) { park_us(timeout_ms < 0 ? -1 : timeout_ms * 1000); }
+  void park_us(int64_t timeout_us) {
     timespec limit{};
-    limit.tv_sec = timeout_ms / 1000;
-    limit.tv_nsec = (timeout_ms % 1000) * 1000000;
+    limit.tv_sec = timeout_us / 1000000;
+    limit.tv_nsec = (timeout_us % 1000000) * 1000;
     syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word_), FUTEX_WAIT_PRIVATE, 1,
-            timeout_ms < 0 ? nullptr : &limit, nullptr, 0);
+            timeout_us < 0 ? nullptr : &limit, nullptr, 0);
     word_.store(0, std::memory_order_seq_cst);
   }
 

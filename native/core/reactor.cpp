@@ -1,25 +1,33 @@
 #include "core/reactor.hpp"
 
 #include <sched.h>
-#include <time.h>
 
 #include "core/device.hpp"
+#include "core/lane.hpp"
 #include "core/runtime.hpp"
-#include "core/stream.hpp"
 
 namespace aiocann::core {
 namespace {
 
-/// Only a safety net: a closing lane wakes the reactor by a callback, which may get lost with everything else.
-constexpr int32_t kReportTimeoutMs = 1000;
-constexpr int32_t kReportTimeout = 507012;
-
-/// Set on reactor threads alone. Plain data: nothing to destroy when a thread dies.
-thread_local Reactor *current = nullptr;
+const char *name_of(Family family) {
+  switch (family) {
+    case Family::kCallback:
+      return "callback";
+    case Family::kCallbackBlock:
+      return "callback-block";
+    case Family::kHostFunc:
+      return "host-func";
+    default:
+      return "query";
+  }
+}
 
 }  // namespace
 
 void Reactor::start() {
+  going_.store(false, std::memory_order_relaxed);
+  asked_.store(false, std::memory_order_relaxed);
+  stopping_.store(false, std::memory_order_relaxed);
   std::atomic<bool> ready{false};
   thread_ = std::thread([this, &ready] {
     id_ = pthread_self();
@@ -29,53 +37,53 @@ void Reactor::start() {
   while (!ready.load(std::memory_order_acquire)) sched_yield();
 }
 
-void Reactor::go() { going_.store(true, std::memory_order_release); }
-
-void Reactor::marker_callback(void *argument) {
-  Op *op = static_cast<Op *>(argument);
-  if (current == nullptr) {
-    // Some driver runs callbacks on a thread of its own: then there is no batch to wait for.
-    op->stream->device->apply_faults();
-    Settler settler;
-    op->stream->marker_passed(op, settler);
-    settler.run();
-    op->release();
-    return;
+Status Reactor::choose(Family wanted, void *internal_raw) {
+  Status refused;
+  for (Family family :
+       {Family::kCallback, Family::kCallbackBlock, Family::kHostFunc, Family::kQuery}) {
+    // That a callback holds its stream has to be asked for.
+    if (wanted == Family::kAuto ? family == Family::kCallbackBlock : family != wanted) continue;
+    completion_ =
+        Completion::make(family, device_->runtime->api(), device_, static_cast<uint64_t>(id_));
+    if (completion_ == nullptr) {
+      refused = Status::error(AIOCANN_E_UNSUPPORTED,
+                              "AIOCANN_COMPLETION=%s needs functions that are not in this CANN.",
+                              name_of(family));
+      continue;
+    }
+    const char *call = "";
+    const int32_t code = completion_->subscribe(internal_raw, &call);
+    if (code == 0) return Status::ok();
+    refused = device_->lane->driver_error(code, call);
+    if (!is_refusal_code(code)) return refused;
   }
-  op->report_next = nullptr;
-  (current->first_ != nullptr ? current->last_->report_next : current->first_) = op;
-  current->last_ = op;
+  return refused;
+}
+
+void Reactor::stop(void *internal_raw) {
+  if (!thread_.joinable()) return;
+  asked_.store(true, std::memory_order_release);
+  if (completion_ != nullptr) {
+    completion_->interrupt(internal_raw, &stopping_);
+  } else {
+    stopping_.store(true, std::memory_order_release);
+  }
+  thread_.join();
 }
 
 void Reactor::run() {
-  current = this;
-  const acl::Api &api = device_->runtime->api();
   while (!going_.load(std::memory_order_acquire)) {
     if (stopping_.load(std::memory_order_acquire)) return;
     sched_yield();
   }
-  // Reports are of the subscribed device; timestamps of events want a context.
-  api.aclrtSetCurrentContext(device_->context);
+  // Reports are of the subscribed device; events and streams that are asked want a context.
+  device_->runtime->api().aclrtSetCurrentContext(device_->context);
   Settler settler;
   for (;;) {
     const bool was_asked = asked_.load(std::memory_order_acquire);
-    const int32_t code = api.aclrtProcessReport(kReportTimeoutMs);
-    if (first_ != nullptr) {
-      device_->apply_faults();
-      while (Op *op = first_) {
-        first_ = op->report_next;
-        op->stream->marker_passed(op, settler);
-        settler.run();
-        op->release();
-      }
-    }
+    const bool something_came = completion_->await(settler);
     if (stopping_.load(std::memory_order_acquire)) return;
-    if (code == kReportTimeout && was_asked) return;
-    // Anything but "nothing came": do not spin over it. The watchdog of the lane finds what we miss.
-    if (code != 0 && code != kReportTimeout) {
-      timespec pause{0, 10000000};
-      nanosleep(&pause, nullptr);
-    }
+    if (was_asked && !something_came) return;
   }
 }
 

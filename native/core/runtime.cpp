@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <thread>
 
 #include "core/device.hpp"
@@ -270,7 +271,23 @@ int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, a
                                  "A runtime needs at least one device; %d were asked for.",
                                  config->n_devices));
   }
+  Family family{};
+  if (const char *text = std::getenv("AIOCANN_COMPLETION"); !parse_family(text, &family)) {
+    return publish(
+        Status::error(AIOCANN_E_USAGE,
+                      "AIOCANN_COMPLETION is \"%s\", but must be \"auto\", \"callback\", "
+                      "\"callback-block\", \"host-func\" or \"query\".",
+                      text));
+  }
+  EventMaker event_maker{};
+  if (const char *text = std::getenv("AIOCANN_EVENTS"); !parse_event_maker(text, &event_maker)) {
+    return publish(Status::error(
+        AIOCANN_E_USAGE,
+        "AIOCANN_EVENTS is \"%s\", but must be \"auto\", \"ex\", \"flag\" or \"plain\".", text));
+  }
   auto *runtime = new aiocann_runtime(*config);
+  runtime->family = family;
+  runtime->event_maker = event_maker;
   *op = new aiocann_op(OpKind::kOpen, runtime, nullptr, home, true);
   (*op)->retain();
   *rt = runtime;

@@ -11,7 +11,9 @@
 
 #include "acl/loader.hpp"
 #include "aiocann.h"
+#include "core/completion.hpp"
 #include "core/copier.hpp"
+#include "core/events.hpp"
 #include "core/memory.hpp"
 #include "core/status.hpp"
 
@@ -71,6 +73,8 @@ struct aiocann_runtime {
   std::vector<std::unique_ptr<aiocann::core::Device>> devices;  ///< fixed once open
   std::string acl_version, library_path;
   const uint32_t generation;
+  aiocann::core::Family family = aiocann::core::Family::kAuto;  ///< fixed before it opens
+  aiocann::core::EventMaker event_maker = aiocann::core::EventMaker::kAuto;
 
  private:
   ~aiocann_runtime();

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "acl_abi.h"
+
 namespace aiocann::core {
 namespace {
 
@@ -50,6 +52,24 @@ aiocann_error &Status::mutate() {
   // A status that was copied is shared: what is added here belongs to this one alone.
   if (error_.use_count() > 1) error_ = std::make_shared<aiocann_error>(*error_);
   return *error_;
+}
+
+bool is_fault_code(int32_t code) {
+  static constexpr struct {
+    int32_t first, last;
+  } kFaults[] = {{107022, 107023}, {107035, 107035}, {507001, 507001}, {507010, 507011},
+                 {507013, 507018}, {507034, 507036}, {507042, 507045}, {507048, 507057},
+                 {507899, 507900}, {507904, 507904}, {507914, 507916}};
+  for (const auto &range : kFaults) {
+    if (code >= range.first && code <= range.last) return true;
+  }
+  return false;
+}
+
+bool is_refusal_code(int32_t code) {
+  return code == ACL_ERROR_INVALID_PARAM || code == ACL_ERROR_API_NOT_SUPPORT ||
+         code == ACL_ERROR_FEATURE_UNSUPPORTED || code == ACL_ERROR_RT_PARAM_INVALID ||
+         code == ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 }
 
 int32_t publish(const Status &status) {

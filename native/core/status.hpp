@@ -28,6 +28,11 @@ class Status {
   std::shared_ptr<aiocann_error> error_;
 };
 
+/// The device failed, at some work or altogether; not: a call was refused. As errors.py has it.
+bool is_fault_code(int32_t code);
+/// The driver does not have it, or not here: something else may be tried.
+bool is_refusal_code(int32_t code);
+
 /// Leaves `status` in aiocann_last_error() of this thread and returns its code.
 int32_t publish(const Status &status);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/device.hpp"
+#include "core/events.hpp"
 #include "core/lane.hpp"
 #include "core/memory.hpp"
 #include "core/runtime.hpp"
@@ -20,7 +21,10 @@ std::atomic<uint64_t> next_stream_id{1};
 /// Task ids count up and wrap around.
 bool not_after(uint32_t task, uint32_t last) { return static_cast<int32_t>(last - task) >= 0; }
 
-Status predecessor(const Status &fault, uint64_t cause_op, const char *cause_kind, const Op *op) {
+}  // namespace
+
+Status aiocann::core::predecessor(const Status &fault, uint64_t cause_op, const char *cause_kind,
+                                  const Op *op) {
   // What failed first, not the chain of those that failed because of it.
   static constexpr char kBecause[] = " before it failed: ";
   const char *root = fault.get()->detail;
@@ -31,12 +35,10 @@ Status predecessor(const Status &fault, uint64_t cause_op, const char *cause_kin
                                 kBecause, root);
   aiocann_error &error = status.mutate();
   error.cause_op = cause_op;
-  error.device = fault.get()->device;
+  error.device = op->stream->device->index;  // where op is; the text says where the cause was
   snprintf(error.cause_kind, sizeof error.cause_kind, "%s", cause_kind);
   return status;
 }
-
-}  // namespace
 
 aiocann_stream::aiocann_stream(Device *on, void *raw_stream, int32_t stream_id, bool is_internal)
     : device(on),
@@ -118,8 +120,10 @@ void aiocann_stream::callback_missing(Op *op, Settler &settler) {
   note_time(op);
   std::lock_guard<std::mutex> guard(mutex_);
   if (op->is_passed || op->sequence <= passed_sequence_) return;  // it came just now
-  op->found_by_watchdog = true;
-  add(device->runtime->counters.lost_callbacks);
+  if (op->awaits_callback) {
+    op->found_by_watchdog = true;
+    add(device->runtime->counters.lost_callbacks);
+  }
   passed_sequence_ = op->sequence;
   advance_locked(settler);
 }
@@ -139,7 +143,7 @@ void aiocann_stream::advance_locked(Settler &settler) {
   while (Op *op = submitted_.front()) {
     if (op->on_device && op->sequence > passed_sequence_) break;
     // Whether a wait's mark failed is known once that has settled; it brings us back here.
-    if (op->kind == OpKind::kWait && op->depends_registered &&
+    if (op->kind == OpKind::kWait && op->depends_registered && !work_dropped_ &&
         !op->mark_known.load(std::memory_order_acquire)) {
       break;
     }
@@ -159,18 +163,16 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
   if (op->has_marker) device->markers_in_flight.fetch_sub(1, std::memory_order_relaxed);
   // The driver refused the wait: what follows would run without the order that it relies on.
   const bool order_lost = op->kind == OpKind::kWait && !op->status.is_ok();
-  if (op->depends_registered && !op->mark->status.is_ok()) {
+  if (op->depends_registered && op->mark_known.load(std::memory_order_acquire) &&
+      !op->mark->status.is_ok()) {
     const aiocann_error &error = *op->mark->status.get();
     const bool indirect = error.cause_op != 0;
     const char *kind = indirect ? error.cause_kind : op->mark->name();
     op->fail(predecessor(op->mark->status, indirect ? error.cause_op : op->mark->id, kind, op));
     // Order carries a device's failure: what follows this wait follows what failed. (A mark that was merely
     // refused, its stream being closed, says nothing about this stream.)
-    if (fault_.is_ok() && (error.is_fault || error.code == AIOCANN_E_PREDECESSOR)) {
-      fault_ = op->status;
-      fault_op_ = op->status.get()->cause_op;
-      fault_kind_ = op->status.get()->cause_kind;
-      faulted_.store(true, std::memory_order_release);
+    if (error.is_fault || error.code == AIOCANN_E_PREDECESSOR) {
+      take_fault_locked(op->status, op->status.get()->cause_op, op->status.get()->cause_kind);
     }
   }
   const Op *owner = op->parent != nullptr ? op->parent : op;
@@ -178,15 +180,16 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
     if (!fault_.is_ok() && owner->id != fault_op_ && !(op->kind == OpKind::kStreamClose)) {
       op->status = predecessor(fault_, fault_op_, fault_kind_, op);
     }
-  } else if ((op->status.get()->is_fault || order_lost) && fault_.is_ok() && !internal) {
-    fault_ = op->status;
-    fault_op_ = owner->id;
-    fault_kind_ = owner->name();
-    faulted_.store(true, std::memory_order_release);
+  } else if (op->status.get()->is_fault || order_lost) {
+    take_fault_locked(op->status, owner->id, owner->name());
   }
   if (op->event != nullptr && op->event_pins == 0) {
-    device->release_event(op->event);
+    device->events.let_go(op->event);
     op->event = nullptr;
+  }
+  if (op->waited_event != nullptr) {
+    op->mark->stream->device->events.let_go(op->waited_event);
+    op->waited_event = nullptr;
   }
   if (op->is_internal()) {
     if (op->parent != nullptr && op->parent->stream == this) op->parent->fail(op->status);
@@ -260,11 +263,78 @@ void aiocann_stream::blame_locked(Op *op, const FaultRecord &fault) {
       }
     }
     op->fail(status);
-  } else if (fault_.is_ok() && !internal) {
-    fault_ = status;
-    fault_kind_ = what;
-    faulted_.store(true, std::memory_order_release);
+    const Op *owner = op->parent != nullptr ? op->parent : op;
+    device->note_first_fault(status, owner->id, owner->name());
+  } else {
+    take_fault_locked(status, 0, what);
+    device->note_first_fault(status, 0, what);
   }
+}
+
+void aiocann_stream::take_fault_locked(const Status &fault, uint64_t op, const char *kind) {
+  if (!fault_.is_ok() || internal) return;
+  fault_ = fault;
+  fault_op_ = op;
+  fault_kind_ = kind;
+  faulted_.store(true, std::memory_order_release);
+}
+
+bool aiocann_stream::fault_known_locked(const Op *up_to) const {
+  if (!fault_.is_ok()) return true;
+  for (const Op *op = submitted_.front(); op != nullptr; op = OpList::after(op)) {
+    if (!op->status.is_ok() && op->status.get()->is_fault) return true;
+    if (op == up_to) break;
+  }
+  return false;
+}
+
+void aiocann_stream::fault_seen(Op *op, int32_t code) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (op->is_passed || fault_known_locked(op)) return;
+  const Op *owner = op->parent != nullptr ? op->parent : op;
+  Status status = Status::error(
+      code, "Device %d answers with failure %d when it is asked about %s (stream %d).",
+      device->index, code, owner->name(), driver_id);
+  status.mutate().is_fault = 1;
+  status.mutate().device = device->index;
+  op->fail(status);
+  device->note_first_fault(status, owner->id, owner->name());
+}
+
+void aiocann_stream::work_dropped(int32_t code, Settler &settler) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  Status status =
+      Status::error(code, "Device %d has dropped the work of stream %d: it reports failure %d.",
+                    device->index, driver_id, code);
+  status.mutate().is_fault = 1;
+  status.mutate().device = device->index;
+  // A stream that was stopped because another one failed names that failure.
+  Status first;
+  uint64_t first_op = 0;
+  const char *first_kind = "";
+  const bool follows = !fault_known_locked(nullptr) &&
+                       device->first_fault(&first, &first_op, &first_kind) && first.code() == code;
+  for (Op *op = code != 0 ? submitted_.front() : nullptr; op != nullptr; op = OpList::after(op)) {
+    if (!op->status.is_ok()) {
+      if (op->status.get()->is_fault && !internal) break;  // what follows has it as its cause
+      continue;
+    }
+    op->status = follows ? predecessor(first, first_op, first_kind, op) : status;
+    if (internal) continue;
+    const Op *owner = op->parent != nullptr ? op->parent : op;
+    if (follows) {
+      take_fault_locked(op->status, first_op, first_kind);
+    } else {
+      device->note_first_fault(status, owner->id, owner->name());
+      take_fault_locked(status, owner->id, owner->name());
+    }
+    break;
+  }
+  for (Op *op = submitted_.front(); op != nullptr; op = OpList::after(op)) op->event_dropped = true;
+  work_dropped_ = true;
+  passed_sequence_ = next_sequence_;
+  advance_locked(settler);
+  work_dropped_ = false;
 }
 
 void aiocann_stream::add_host_part(Op *op) {
@@ -282,7 +352,7 @@ NativeEvent *aiocann_stream::pin_event(Op *op) {
 void aiocann_stream::unpin_event(Op *op) {
   std::lock_guard<std::mutex> guard(mutex_);
   if (--op->event_pins > 0 || !op->is_passed) return;
-  device->release_event(op->event);
+  device->events.let_go(op->event);
   op->event = nullptr;
 }
 
@@ -311,12 +381,25 @@ bool aiocann_stream::has_credit() {
 Op *aiocann_stream::oldest_marker() {
   std::lock_guard<std::mutex> guard(mutex_);
   for (Op *op = submitted_.front(); op != nullptr; op = OpList::after(op)) {
-    if (op->event != nullptr && op->sequence > passed_sequence_) {
+    if (op->has_marker && op->sequence > passed_sequence_) {
       op->retain();
       return op;
     }
   }
   return nullptr;
+}
+
+bool aiocann_stream::waits_in_vain() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  for (Op *op = submitted_.front(); op != nullptr; op = OpList::after(op)) {
+    if (op->sequence <= passed_sequence_) continue;
+    if (op->kind == OpKind::kWait && op->on_device &&
+        op->mark_known.load(std::memory_order_acquire) && op->mark->event_dropped) {
+      return true;
+    }
+    if (op->has_marker) return false;
+  }
+  return false;
 }
 
 Status aiocann_stream::take_unreported() {

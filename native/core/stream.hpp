@@ -20,6 +20,9 @@ struct FaultRecord {
   int32_t code;
 };
 
+/// The failure of op that follows from the failure of another one.
+Status predecessor(const Status &fault, uint64_t cause_op, const char *cause_kind, const Op *op);
+
 }  // namespace aiocann::core
 
 struct aiocann_stream {
@@ -44,6 +47,11 @@ struct aiocann_stream {
   void host_part_done(Op *op, Settler &settler);
   /// The driver reports that a task of this stream failed on the device.
   void attach_fault(const aiocann::core::FaultRecord &fault);
+  /// The driver answers a question about op with a fault: it is op's, unless somebody has been told of one.
+  void fault_seen(Op *op, int32_t code);
+  /// The device does nothing more of what has been submitted, because of code: all of it fails, and passes.
+  /// code 0: it waits_in_vain, and so has a failure already.
+  void work_dropped(int32_t code, Settler &settler);
   /// An op whose owner is not this stream's list (a staged copy being assembled) has failed.
   void fail(Op *op, const Status &why);
   bool failed(Op *op);
@@ -69,6 +77,8 @@ struct aiocann_stream {
   bool has_credit();
   /// Where a lost callback would show: the oldest op with a marker that has not passed. Owns: a reference.
   Op *oldest_marker();
+  /// The device waits for what it will never reach, with nothing before it that could still be running.
+  bool waits_in_vain();
   /// The failure that no op carried to its user, once.
   Status take_unreported();
 
@@ -88,6 +98,7 @@ struct aiocann_stream {
   bool is_ready = false;  ///< in the lane's ready list
   bool destroyed = false;
   bool aborted = false;       ///< by us, when closing: the device has dropped its work
+  bool stalled = false;       ///< the device waits in vain, and could not be made to stop
   bool wants_marker = false;  ///< in the lane's list of streams with unmarked work
   uint32_t unmarked = 0;      ///< commands submitted since the last marker
   uint32_t chunks_held = 0, slots_held = 0;
@@ -100,6 +111,8 @@ struct aiocann_stream {
   void advance_locked(Settler &settler);
   void note_time(Op *op);
   void blame_locked(Op *op, const aiocann::core::FaultRecord &fault);
+  bool fault_known_locked(const Op *up_to) const;
+  void take_fault_locked(const Status &fault, uint64_t op, const char *kind);
   void pass_locked(Op *op, Settler &settler);
   void settle_passed_locked(Settler &settler);
 
@@ -114,6 +127,7 @@ struct aiocann_stream {
   uint32_t tasks_in_driver_ = 0;
   uint32_t host_parts_ = 0;
   bool wants_drained_ = false, wants_credit_ = false;
+  bool work_dropped_ = false;  ///< nothing submitted waits for anything any more
   Status fault_;  ///< of the first op that the device failed; later ones fail because of it
   uint64_t fault_op_ = 0;
   const char *fault_kind_ = "";

@@ -61,6 +61,20 @@ inline Simulator &sim() {
   return *simulator;
 }
 
+/// A setting of the core that the tests are run with, or "".
+inline std::string setting(const char *name) {
+  const char *value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// The driver's functions behind markers, whichever family tells of them.
+inline std::set<std::string> marker_calls() {
+  const std::string family = setting("AIOCANN_COMPLETION");
+  if (family == "query") return {};
+  if (family == "host-func") return {"aclrtLaunchHostFunc"};
+  return {"aclrtSubscribeReport", "aclrtLaunchCallback"};
+}
+
 /// An event loop. Thread: one.
 class Loop {
  public:

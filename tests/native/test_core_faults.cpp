@@ -167,9 +167,12 @@ void failing_calls_fail_one_op() {
   };
   std::vector<unsigned char> host(4096), large(9 * kMiB);
   aiocann_mem *wide = rt.allocate(9 * kMiB);
-  for (const char *function : {"aclrtMemcpyAsync", "aclrtLaunchCallback", "aclrtRecordEvent"}) {
+  for (const std::string function :
+       {"aclrtMemcpyAsync", "aclrtLaunchCallback", "aclrtLaunchHostFunc", "aclrtRecordEvent"}) {
+    if (function.find("Launch") != std::string::npos && marker_calls().count(function) == 0)
+      continue;
     for (int which = 0; which < 3; ++which) {
-      CHECK_OK(sim().inject("call", function, 1, 507899));
+      CHECK_OK(sim().inject("call", function.c_str(), 1, 507899));
       aiocann_op *op = which == 0   ? rt.copy(stream, of(mem), of(host), 4096)
                        : which == 1 ? rt.copy(stream, of(wide), of(large), 9 * kMiB)
                                     : rt.copy(stream, of(large), of(wide), 9 * kMiB);
@@ -277,7 +280,9 @@ void events_run_out() {
     std::vector<aiocann_op *> ops;
     for (int i = 0; i < 300; ++i) ops.push_back(rt.fill(stream, mem, i));
     for (aiocann_op *op : ops) finish(rt.loop, op);
-    CHECK_EQ(rt.statistics().events_created, 4);
+    // Those that serve one marker are made anew.
+    const bool reused = setting("AIOCANN_EVENTS") == "" || setting("AIOCANN_EVENTS") == "ex";
+    CHECK(rt.statistics().events_created == 4 || !reused);
     CHECK_EQ(rt.statistics().live_events, 0);
     aiocann_mem_release(mem);
     rt.close(stream);
