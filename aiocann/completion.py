@@ -100,6 +100,8 @@ class Operation(Generic[T]):
 
     #: 0 in flight, 1 settled well, 2 failed.
     _state: int
+    # Whether it is the one that fails in place of commands without notification.
+    _tells_of_silent_ones = False
 
     def __init__(
         self,
@@ -325,7 +327,8 @@ class Operation(Generic[T]):
         self._result = None
         self._set_error(
             error_for(native, op=op, enqueued_at=site, cause=cause),
-            followed=native.code == E_PREDECESSOR,
+            followed=native.code == E_PREDECESSOR
+            and not (self._tells_of_silent_ones and cause is None),
         )
 
     def _set_error(self, exc: BaseException, *, followed: bool = False) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from ctypes import CDLL, c_char_p, c_int32, c_uint64
+from ctypes import CDLL, POINTER, c_char_p, c_int32, c_uint64
 from functools import cache
 from pathlib import Path
 from pkgutil import extend_path
@@ -52,6 +52,8 @@ _SIM_FUNCTIONS: dict[str, list[Any]] = {
     "aiocann_sim_release": [c_int32, c_int32, c_int32],
     "aiocann_sim_counter": [c_uint64, c_char_p],
     "aiocann_sim_counter_name": [c_char_p, c_int32],
+    "aiocann_sim_count_calls": [None, c_int32],
+    "aiocann_sim_called": [c_char_p, c_int32, POINTER(c_uint64)],
     "aiocann_sim_last_misuse": [c_char_p],
 }
 

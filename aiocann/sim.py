@@ -7,6 +7,7 @@ variables ``AIOCANN_SIM_*``, takes effect when no device is open.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from ctypes import c_uint64
 from typing import TYPE_CHECKING
 
 from aiocann.errors import E_USAGE, BusyResourceError, NativeError, error_for, usage
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "clear_faults",
     "configure",
+    "counted_calls",
     "counters",
     "delay_callback",
     "delay_copy",
@@ -297,6 +299,24 @@ def counters() -> dict[str, int]:
         if name is None:
             return found
         found[control.text(name)] = int(control.lib.aiocann_sim_counter(name))
+
+
+@contextmanager
+def counted_calls() -> Iterator[dict[str, int]]:
+    """Count the calls of ACL functions inside: what `fail_call` could strike.
+
+    The dict is filled when this is left.
+    """
+    control = sim_control()
+    found: dict[str, int] = {}
+    control.lib.aiocann_sim_count_calls(1)
+    try:
+        yield found
+    finally:
+        control.lib.aiocann_sim_count_calls(0)
+        times = c_uint64()
+        while name := control.lib.aiocann_sim_called(len(found), times):
+            found[control.text(name)] = int(times.value)
 
 
 def last_misuse() -> str:

@@ -397,6 +397,8 @@ class Synchronization(Operation[None]):
 
     __slots__ = ()
 
+    _tells_of_silent_ones = True
+
     def result(self) -> None:
         if self.done and self._stream is not None:
             # What this loop has not been told of yet may have failed: its host calls.

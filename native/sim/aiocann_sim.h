@@ -73,6 +73,12 @@ int32_t aiocann_sim_release(int32_t device, int32_t stream_id);
 uint64_t aiocann_sim_counter(const char *name);
 const char *aiocann_sim_counter_name(int32_t index);
 
+/* on: from now on the calls of each function that a fault of kind "call" can strike are counted, from none. */
+void aiocann_sim_count_calls(int32_t on);
+/* Function 0, 1, ... of those that were called while counting, by name, until NULL. Valid until this thread's next
+ * call. */
+const char *aiocann_sim_called(int32_t index, uint64_t *times);
+
 /* Misuse that hardware would punish silently (use after free, work on a destroyed stream, ...). */
 const char *aiocann_sim_last_misuse(void); /* "" when none yet */
 typedef void (*aiocann_sim_misuse_hook)(const char *text);

@@ -197,6 +197,10 @@ const char *aiocann_sim_counter_name(int32_t index) {
   return index >= 0 && index < n ? kCounters[index].name : nullptr;
 }
 
+void aiocann_sim_count_calls(int32_t on) { count_calls(on != 0); }
+
+const char *aiocann_sim_called(int32_t index, uint64_t *times) { return called(index, times); }
+
 const char *aiocann_sim_last_misuse() { return last_misuse(); }
 
 void aiocann_sim_set_misuse_hook(aiocann_sim_misuse_hook hook) { set_misuse_hook(hook); }

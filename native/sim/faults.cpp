@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -24,6 +26,8 @@ struct Rule {
 struct FaultState {
   std::mutex mutex;
   std::vector<Rule> rules;
+  std::map<std::string, uint64_t> calls;
+  bool counts_calls = false;
   std::string last_misuse;
   aiocann_sim_misuse_hook hook = nullptr;
 };
@@ -39,6 +43,16 @@ FaultState &state() {
 std::atomic<uint32_t> g_armed_faults{0};
 Counters g_counters;
 
+namespace {
+
+/// Counting looks at each call too.
+void tell_armed(const FaultState &faults) {
+  g_armed_faults.store(static_cast<uint32_t>(faults.rules.size()) + (faults.counts_calls ? 1 : 0),
+                       std::memory_order_relaxed);
+}
+
+}  // namespace
+
 std::optional<int> strike(FaultKind kind, const char *name) {
   FaultState &faults = state();
   std::lock_guard<std::mutex> lock(faults.mutex);
@@ -49,26 +63,52 @@ std::optional<int> strike(FaultKind kind, const char *name) {
     if (--rule.remaining > 0) continue;
     const int value = rule.value;
     faults.rules.erase(faults.rules.begin() + static_cast<std::ptrdiff_t>(i));
-    g_armed_faults.store(static_cast<uint32_t>(faults.rules.size()), std::memory_order_relaxed);
+    tell_armed(faults);
     return value;
   }
   return std::nullopt;
 }
 
-int injected_call_fault(const char *function) { return injected_fault(FaultKind::kCall, function); }
+int injected_call_fault(const char *function) {
+  {
+    FaultState &faults = state();
+    std::lock_guard<std::mutex> lock(faults.mutex);
+    if (faults.counts_calls) ++faults.calls[function];
+  }
+  return injected_fault(FaultKind::kCall, function);
+}
+
+void count_calls(bool on) {
+  FaultState &faults = state();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  if (on) faults.calls.clear();
+  faults.counts_calls = on;
+  tell_armed(faults);
+}
+
+const char *called(int32_t index, uint64_t *times) {
+  static thread_local std::string shown;
+  FaultState &faults = state();
+  std::lock_guard<std::mutex> lock(faults.mutex);
+  if (index < 0 || static_cast<size_t>(index) >= faults.calls.size()) return nullptr;
+  const auto found = std::next(faults.calls.begin(), index);
+  shown = found->first;
+  *times = found->second;
+  return shown.c_str();
+}
 
 void arm_fault(FaultKind kind, const char *target, uint64_t nth, int value) {
   FaultState &faults = state();
   std::lock_guard<std::mutex> lock(faults.mutex);
   faults.rules.push_back(Rule{kind, target, nth, value});
-  g_armed_faults.store(static_cast<uint32_t>(faults.rules.size()), std::memory_order_relaxed);
+  tell_armed(faults);
 }
 
 void clear_faults() {
   FaultState &faults = state();
   std::lock_guard<std::mutex> lock(faults.mutex);
   faults.rules.clear();
-  g_armed_faults.store(0, std::memory_order_relaxed);
+  tell_armed(faults);
 }
 
 void misuse(const char *format, ...) {

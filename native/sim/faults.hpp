@@ -34,6 +34,11 @@ int injected_call_fault(const char *function);
 void arm_fault(FaultKind kind, const char *target, uint64_t nth, int value);
 void clear_faults();
 
+/// Which functions that can be made to fail are called, and how often, from now on; the former count is forgotten.
+void count_calls(bool on);
+/// The index-th of them by name; nullptr after the last. Valid until this thread asks again.
+const char *called(int32_t index, uint64_t *times);
+
 /// Hardware would have punished this silently: counted, kept as text, logged; never changes a return code.
 void misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *last_misuse();  ///< of the process; "" when none. Valid until this thread asks again.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import anyio
 import numpy as np
 import pytest
 
@@ -158,6 +159,27 @@ async def test_unnotified_failure_is_raised_by_leaving_the_stream(
                 aiocann.sim.fail_copy("memset")
                 stream.memset(buffer, 2, notify=False)
                 stream.memset(buffer, 3, notify=False)
+
+
+@pytest.mark.parametrize("how", ["dropped", "cancelled"])
+async def test_unnotified_failure_outlives_a_synchronization_that_nobody_awaited(
+    opened: Any, how: str
+) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        buffer = await device.allocate(64)
+        async with device.stream() as stream:
+            aiocann.sim.fail_call("aclrtMemsetAsync", 507899)
+            stream.memset(buffer, 2, notify=False)
+            first = stream.synchronize()
+            if how == "cancelled":
+                with anyio.CancelScope() as scope:
+                    scope.cancel()
+                    await first
+            del first
+            with pytest.raises(DeviceFaultError, match="aclrtMemsetAsync"):
+                await stream.synchronize()
+            await stream.synchronize()  # told once
 
 
 async def test_failure_of_the_body_wins(

@@ -97,6 +97,22 @@ void bad_faults_are_refused() {
   CHECK(aclGetRecentErrMsg() == nullptr);  // not mixed with the program's own errors
 }
 
+void calls_are_counted_by_function() {
+  void *memory = nullptr;
+  uint64_t times = 0;
+  aiocann_sim_count_calls(1);
+  for (int i = 0; i < 3; ++i) CHECK_OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtFree(memory));
+  aiocann_sim_count_calls(0);
+  CHECK_OK(aclrtSynchronizeDevice());
+  CHECK_EQ(std::string(aiocann_sim_called(0, &times)), "aclrtFree");
+  CHECK_EQ(times, 1);
+  CHECK_EQ(std::string(aiocann_sim_called(1, &times)), "aclrtMalloc");
+  CHECK_EQ(times, 3);
+  CHECK(aiocann_sim_called(2, &times) == nullptr);
+  CHECK_EQ(counter("armed_faults"), 0);
+}
+
 void counters_have_names() {
   int named = 0;
   while (aiocann_sim_counter_name(named) != nullptr) {
@@ -129,6 +145,7 @@ int main() {
   a_fault_is_reported_before_the_next_task();
   any_call_can_be_made_to_fail();
   bad_faults_are_refused();
+  calls_are_counted_by_function();
   counters_have_names();
   misuse_reaches_the_hook();
   return 0;
