@@ -68,7 +68,9 @@ class Footprint:
 
 
 class _MallInfo2(ctypes.Structure):
-    _fields_ = tuple((f"field{n}", ctypes.c_size_t) for n in range(10))
+    _fields_ = [  # type: ignore[mutable-override] # that is how ctypes wants it
+        (f"field{n}", ctypes.c_size_t) for n in range(10)
+    ]
 
 
 def _malloced() -> int:
