@@ -12,6 +12,7 @@ import anyio
 
 import aiocann
 from aiocann import AiocannError, Runtime, SimulatorWarning, open_runtime
+from aiocann.home import CANN_VERSIONS, make_home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--driver", choices=("auto", "cann", "sim"), help="default: AIOCANN_DRIVER"
     )
     info.add_argument("--devices", type=int, metavar="N", help="the first N only")
+    home = commands.add_parser(
+        "sim-home",
+        help="lay out a folder like a CANN installation, with the simulator behind it",
+    )
+    home.add_argument("folder", metavar="DIR")
+    home.add_argument(
+        "--cann", choices=tuple(CANN_VERSIONS), default="9.1", help="(9.1)"
+    )
     options = parser.parse_args(argv)
+    if options.command == "sim-home":
+        return _make_home(options.folder, options.cann)
     try:
         found = anyio.run(_collect, options.driver, options.devices)
     except (AiocannError, ValueError) as exc:
@@ -42,6 +53,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(found, indent=2))
     else:
         _show(found)
+    return 0
+
+
+def _make_home(folder: str, cann: str) -> int:
+    try:
+        root = make_home(folder, cann)
+    except (AiocannError, OSError) as exc:
+        print(f"aiocann: {exc}", file=sys.stderr)
+        return 1
+    print(f"CANN {CANN_VERSIONS[cann].name}, simulated: {root}")
+    print(f"  source {root / 'set_env.sh'}")
+    print("  link with -I include -L lib64 -lascendcl -lnnopbase -lopapi")
     return 0
 
 

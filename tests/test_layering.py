@@ -28,7 +28,7 @@ LAYERS = [
     ["optable", "node", "ops", "graph"],
     ["backend"],
     ["device"],
-    ["sim", "lowlevel"],
+    ["home", "sim", "lowlevel"],
     ["runtime"],
     ["group", "pipeline"],
     ["testing"],
