@@ -1,4 +1,7 @@
 // api_event.cpp: events of the three makers.
+#include <string.h>
+#include <time.h>
+
 #include "sim/entry.hpp"
 #include "sim/event.hpp"
 #include "sim/lookup.hpp"
@@ -10,10 +13,13 @@ namespace {
 
 constexpr uint32_t kCombinable =
     ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
+constexpr uint32_t kTimeless = ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
 /// What an event made without flags can do. The waiting is by kind.
 constexpr uint32_t kDefaultFlags = ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
 
-aclError create(aclrtEvent *handle, EventKind kind, uint32_t flags) {
+/// `shared`: of an event that processes share.
+aclError create(aclrtEvent *handle, EventKind kind, uint32_t flags,
+                std::shared_ptr<SharedBlock> shared = nullptr) {
   Context *context = nullptr;
   if (const aclError code = require_context(&context)) return code;
   Device *device = context->device;
@@ -27,7 +33,10 @@ aclError create(aclrtEvent *handle, EventKind kind, uint32_t flags) {
   event->flags = flags;
   event->flag.close();
   event->pending_waits.store(0);
+  event->is_external_record.store(false);
+  event->is_external_wait.store(false);
   event->refs.store(1);
+  if (shared != nullptr) event->shared = std::make_shared<SharedEvent>(std::move(shared));
   event->alive.store(true, std::memory_order_release);
   *handle = event;
   return ACL_SUCCESS;
@@ -48,16 +57,33 @@ aclError not_supported(const char *what) {
               what);
 }
 
+/// Of aclrtSetOpWaitTimeout, for waits that are enqueued afterwards.
+std::atomic<uint32_t> g_wait_timeout_s{0};
+
 /// Events that only the device may use.
 bool is_device_only(const Event *event) { return (event->flags & ACL_EVENT_DEVICE_USE_ONLY) != 0; }
+
+/// Other processes wake nobody here: looked at again and again.
+aclError synchronize_shared(const SharedEvent &event, const Deadline &deadline) {
+  const uint64_t number = event.recorded();
+  while (event.completed() < number) {
+    if (deadline.has_passed() || machine_is_stopping())
+      return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event was not reached in time");
+    const timespec pause{0, 50000};
+    nanosleep(&pause, nullptr);
+  }
+  return ACL_SUCCESS;
+}
 
 aclError synchronize(aclrtEvent handle, int32_t timeout) {
   Event *event = nullptr;
   if (const aclError code = find_event(handle, &event)) return code;
   if ((event->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("synchronization");
+  const Deadline deadline = Deadline::after_ms(timeout);
+  if (event->shared != nullptr) return synchronize_shared(*event->shared, deadline);
   const Ref<RecordPoint> point = event->latest_point();
   if (!point) return ACL_SUCCESS;
-  const aclError code = point->wait(Deadline::after_ms(timeout));
+  const aclError code = point->wait(deadline);
   return code == ACL_SUCCESS ? code
                              : fail(code, "the event was not reached (timeout %d ms)", timeout);
 }
@@ -69,6 +95,51 @@ aclError submit_wait(Stream *stream, Event *event, Wait &&wait) {
   const aclError code = stream->submit(std::forward<Wait>(wait));
   if (code != ACL_SUCCESS) event->pending_waits.fetch_sub(1);
   return code;
+}
+
+/// 107000 for events that only the device may use.
+aclError find_for_use(aclrtEvent handle, Event **event) {
+  if (const aclError code = find_event(handle, event)) return code;
+  if (!is_device_only(*event)) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
+}
+
+aclError record(Event *event, Stream *on) {
+  if (event->shared != nullptr) {
+    return on->submit(RecordSharedTask{Ref<Event>(event), event->shared->begin_record()});
+  }
+  auto point = Ref<RecordPoint>::adopt(new RecordPoint(on->uid()));
+  if (const aclError code = on->submit(RecordTask{Ref<Event>(event), point})) return code;
+  std::lock_guard<SpinLock> guard(event->lock);
+  std::swap(event->latest, point);
+  return ACL_SUCCESS;
+}
+
+aclError wait(aclrtStream stream, aclrtEvent handle, uint32_t timeout_s) {
+  Event *event = nullptr;
+  if (const aclError code = find_for_use(handle, &event)) return code;
+  if (!event->can_be_waited_for()) return not_supported("waiting");
+  Stream *on = nullptr;
+  if (const aclError code = find_stream(stream, &on)) return code;
+  if (event->kind == EventKind::kFlag)
+    return submit_wait(on, event, WaitFlagTask{Ref<Event>(event), timeout_s});
+  if (event->shared != nullptr) {
+    if (event->shared->is_complete()) return ACL_SUCCESS;
+    return submit_wait(on, event,
+                       WaitSharedTask{Ref<Event>(event), event->shared->recorded(), timeout_s});
+  }
+  Ref<RecordPoint> point = event->latest_point();
+  if (!point) {
+    if (event->kind == EventKind::kEx) return ACL_SUCCESS;
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event was never recorded");
+  }
+  if (point->is_complete() || point->stream_uid == on->uid())
+    return ACL_SUCCESS;  // nothing to wait for
+  return submit_wait(on, event, WaitPointTask{Ref<Event>(event), std::move(point), timeout_s});
+}
+
+aclError bad_use_flag(uint32_t flag) {
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "flag %u is neither 0 nor 1 (external)", flag);
 }
 
 /// The old forms of query, for events with a flag of their own.
@@ -115,6 +186,16 @@ aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(event);
+  if (flag == ACL_EVENT_IPC) {
+    Context *context = nullptr;
+    if (const aclError code = require_context(&context)) return code;
+    if (const aclError code = require_hbm_soc("an IPC event")) return code;
+    auto block = SharedBlock::make(SharedBlock::Kind::kEvent, context->device->index);
+    if (block == nullptr)
+      return fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "no memory or descriptors for an IPC event");
+    block->header().checks_pids.store(0);
+    return create(event, EventKind::kEx, flag, std::move(block));
+  }
   if (flag == 0 || (flag & ~kCombinable) != 0) return check_flags(flag);
   return create(event, EventKind::kEx, flag);
 }
@@ -132,48 +213,90 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   ACL_ENTRY();
   Event *target = nullptr;
-  if (const aclError code = find_event(event, &target)) return code;
-  if (is_device_only(target))
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
+  if (const aclError code = find_for_use(event, &target)) return code;
   Stream *on = nullptr;
   if (const aclError code = find_stream(stream, &on)) return code;
-  auto point = Ref<RecordPoint>::adopt(new RecordPoint(on->uid()));
-  if (const aclError code = on->submit(RecordTask{Ref<Event>(target), point})) return code;
-  {
-    std::lock_guard<SpinLock> guard(target->lock);
-    std::swap(target->latest, point);
-  }
-  return ACL_SUCCESS;  // the recording before is let go here, outside the lock
+  return record(target, on);
+}
+
+aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+  ACL_ENTRY();
+  if (const aclError code = require_hbm_soc("aclrtRecordEventWithFlag")) return code;
+  if (flag == ACL_EVENT_RECORD_DEFAULT) return aclrtRecordEvent(event, stream);
+  if (flag != ACL_EVENT_RECORD_EXTERNAL) return bad_use_flag(flag);
+  Event *target = nullptr;
+  if (const aclError code = find_for_use(event, &target)) return code;
+  Stream *on = nullptr;
+  if (const aclError code = find_stream(stream, &on)) return code;
+  return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", on->id());
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   ACL_ENTRY();
+  return wait(stream, event, g_wait_timeout_s.load());
+}
+
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
+  ACL_ENTRY();
+  if (timeout < 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout %d: expected seconds, 0 for ever", timeout);
+  }
+  return wait(stream, event, static_cast<uint32_t>(timeout));
+}
+
+aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
+                                      uint32_t flag) {
+  ACL_ENTRY();
+  if (const aclError code = require_hbm_soc("aclrtStreamWaitEventWithFlag")) return code;
+  if (flag == ACL_EVENT_WAIT_DEFAULT) return wait(stream, event, timeout);
+  if (flag != ACL_EVENT_WAIT_EXTERNAL) return bad_use_flag(flag);
+  if (timeout != 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "an external wait takes no timeout, not %u", timeout);
+  }
   Event *target = nullptr;
-  if (const aclError code = find_event(event, &target)) return code;
-  if (is_device_only(target))
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
-  if (!target->can_be_waited_for()) return not_supported("waiting");
+  if (const aclError code = find_for_use(event, &target)) return code;
   Stream *on = nullptr;
   if (const aclError code = find_stream(stream, &on)) return code;
-  if (target->kind == EventKind::kFlag) {
-    return submit_wait(on, target, WaitFlagTask{Ref<Event>(target)});
-  }
-  Ref<RecordPoint> point = target->latest_point();
-  if (!point) {
-    if (target->kind == EventKind::kEx) return ACL_SUCCESS;
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event was never recorded");
-  }
-  if (point->is_complete() || point->stream_uid == on->uid())
-    return ACL_SUCCESS;  // nothing to wait for
-  return submit_wait(on, target, WaitPointTask{Ref<Event>(target), std::move(point)});
+  return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", on->id());
+}
+
+aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
+  ACL_ENTRY();
+  if (const aclError code = machine().prepare()) return code;
+  if (const aclError code = require_hbm_soc("aclrtSetOpWaitTimeout")) return code;
+  g_wait_timeout_s.store(timeout);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(handle);
+  Event *target = nullptr;
+  if (const aclError code = find_event(event, &target)) return code;
+  if (target->shared == nullptr) return not_supported("sharing");
+  *handle = aclrtIpcEventHandle{};
+  const std::string key = target->shared->block().key();
+  memcpy(handle->reserved, key.c_str(), key.size());
+  return ACL_SUCCESS;
+}
+
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(event);
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  if (const aclError code = require_hbm_soc("aclrtIpcOpenEventHandle")) return code;
+  const std::string key(handle.reserved, strnlen(handle.reserved, sizeof handle.reserved));
+  aclError code = ACL_SUCCESS;
+  auto block = SharedBlock::open(key, SharedBlock::Kind::kEvent, &code);
+  if (block == nullptr) return code;
+  return create(event, EventKind::kEx, ACL_EVENT_IPC, std::move(block));
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   ACL_ENTRY();
   Event *target = nullptr;
-  if (const aclError code = find_event(event, &target)) return code;
-  if (is_device_only(target))
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
+  if (const aclError code = find_for_use(event, &target)) return code;
   if (target->kind != EventKind::kFlag || !target->can_be_waited_for())
     return not_supported("reset");
   Stream *on = nullptr;
@@ -187,6 +310,11 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
   Event *target = nullptr;
   if (const aclError code = find_event(event, &target)) return code;
   if ((target->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("this query");
+  if (target->shared != nullptr) {
+    *status = target->shared->is_complete() ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+                                            : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return ACL_SUCCESS;
+  }
   const Ref<RecordPoint> point = target->latest_point();
   const bool complete = point ? point->is_complete() : target->kind == EventKind::kEx;
   *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
@@ -230,7 +358,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
   Event *start = nullptr, *end = nullptr;
   if (const aclError code = find_event(startEvent, &start)) return code;
   if (const aclError code = find_event(endEvent, &end)) return code;
-  if (((start->flags | end->flags) & ACL_EVENT_EXTERNAL) != 0) return not_supported("elapsed time");
+  if (((start->flags | end->flags) & kTimeless) != 0) return not_supported("elapsed time");
   uint64_t from = 0, to = 0;
   if (const aclError code = timestamp(start, &from)) return code;
   if (const aclError code = timestamp(end, &to)) return code;
@@ -243,7 +371,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us) {
   REQUIRE_NOT_NULL(timestamp_us);
   Event *target = nullptr;
   if (const aclError code = find_event(event, &target)) return code;
-  if ((target->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("a timestamp");
+  if ((target->flags & kTimeless) != 0) return not_supported("a timestamp");
   uint64_t ns = 0;
   if (const aclError code = timestamp(target, &ns)) return code;
   *timestamp_us = ns / 1000;

@@ -11,12 +11,13 @@ constexpr int kMaxDevices = 64;
 constexpr uint32_t kStreamCapacity =
     4096;  ///< most streams that any device can be configured to have
 constexpr uint32_t kEventCapacity = 131072;  ///< likewise events
+constexpr uint32_t kNotifyCapacity = 8192;
 
 struct SocProfile {
   const char *name;
   int32_t ai_cores, vector_cores, ai_cpus;
   uint64_t memory_bytes, l2_bytes;
-  uint32_t max_streams, max_events;
+  uint32_t max_streams, max_events, max_notifies;
   bool bf16;
   bool ddr_only;  ///< no HBM: aclrtGetMemInfo answers HBM questions with DDR
 };

@@ -26,6 +26,10 @@ void clear_device(Device *device) {
     Event *event = device->events.at(i);
     if (event->alive.exchange(false)) event->release();
   }
+  for (uint32_t i = 0; i < device->notifies.used(); ++i) {
+    Notify *notify = device->notifies.at(i);
+    if (notify->alive.exchange(false)) notify->release();
+  }
   device->memory.free_all();
   device->peers_enabled.store(0);
   if (!device->lost_for_ever.load()) device->lost.store(0);
@@ -49,6 +53,12 @@ aclError require_context(Context **context) {
   if (*context != nullptr) return refuse_lost((*context)->device);
   return fail(ACL_ERROR_RT_CONTEXT_NULL,
               "this thread has no current context: call aclrtSetDevice first");
+}
+
+aclError require_hbm_soc(const char *function) {
+  const SocProfile &soc = *machine().config().soc;
+  if (!soc.ddr_only) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not supported on %s", function, soc.name);
 }
 
 aclError refuse_lost(const Device *device) {
@@ -89,6 +99,21 @@ aclError find_event(aclrtEvent handle, Event **event) {
     break;
   }
   return fail(ACL_ERROR_RT_PARAM_INVALID, "the event does not exist (any more)");
+}
+
+aclError find_notify(aclrtNotify handle, Notify **notify) {
+  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the notify is NULL");
+  for (int d = 0; d < machine().device_count(); ++d) {
+    Notify *found = machine().by_index(d)->notifies.find(handle);
+    if (found == nullptr) continue;
+    if (found->alive.load(std::memory_order_acquire)) {
+      *notify = found;
+      return refuse_lost(found->device);
+    }
+    misuse("a notify is used after it was destroyed");
+    break;
+  }
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "the notify does not exist (any more)");
 }
 
 aclError find_device(int32_t id, Device **device) {

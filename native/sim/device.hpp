@@ -10,6 +10,7 @@
 #include "sim/arena.hpp"
 #include "sim/config.hpp"
 #include "sim/event.hpp"
+#include "sim/notify.hpp"
 #include "sim/slots.hpp"
 
 namespace aiocann::sim {
@@ -44,7 +45,11 @@ struct Context {
 
 struct Device {
   explicit Device(int index)
-      : index(index), streams(kStreamCapacity), events(kEventCapacity), memory(index) {}
+      : index(index),
+        streams(kStreamCapacity),
+        events(kEventCapacity),
+        notifies(kNotifyCapacity),
+        memory(index) {}
 
   const int index;  ///< logical id; programs see it through ASCEND_RT_VISIBLE_DEVICES
 
@@ -55,6 +60,7 @@ struct Device {
 
   SlotTable<Stream> streams;
   SlotTable<Event> events;
+  SlotTable<Notify> notifies;
   Arena memory;
   /// Bit p: this device may reach the memory of device p.
   std::atomic<uint64_t> peers_enabled{0};

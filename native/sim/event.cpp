@@ -87,6 +87,7 @@ aclError RecordPoint::wait(const Deadline &deadline) {
 void Event::release() {
   if (refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   latest = Ref<RecordPoint>();
+  shared.reset();
   device->events.release(this);
 }
 

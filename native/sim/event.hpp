@@ -2,12 +2,14 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "acl_abi.h"
 #include "sim/futex.hpp"
 #include "sim/gate.hpp"
 #include "sim/ref.hpp"
+#include "sim/shared.hpp"
 
 namespace aiocann::sim {
 
@@ -68,6 +70,9 @@ struct Event {
   Ref<RecordPoint> latest;  ///< empty: never recorded
   Gate flag;  ///< kFlag: raised by record, lowered by reset, when the stream gets there
   std::atomic<uint32_t> pending_waits{0};
+  std::shared_ptr<SharedEvent> shared;  ///< made with IPC: takes the place of `latest`
+  /// Used with the EXTERNAL flag in a capture; per direction.
+  std::atomic<bool> is_external_record{false}, is_external_wait{false};
 
   Ref<RecordPoint> latest_point() {
     std::lock_guard<SpinLock> guard(lock);

@@ -78,15 +78,35 @@ Stream::Outcome Stream::execute(Task &task) {
     Outcome operator()(const MemsetTask &fill) { return stream->execute_memset(task, fill); }
     Outcome operator()(const RecordTask &record) { return stream->execute_record(record); }
     Outcome operator()(const WaitPointTask &wait) {
-      if (!wait.point->gate.enter(stream)) return Outcome::kBlocked;
-      wait.event->pending_waits.fetch_sub(1);
-      return Outcome::kDone;
+      return counted(wait.event, stream->wait_at(task, wait.point->gate, wait.timeout_s));
     }
     Outcome operator()(const WaitFlagTask &wait) {
-      if (!wait.event->flag.enter(stream)) return Outcome::kBlocked;
-      wait.event->pending_waits.fetch_sub(1);
+      return counted(wait.event, stream->wait_at(task, wait.event->flag, wait.timeout_s));
+    }
+    Outcome operator()(const WaitSharedTask &wait) {
+      if (wait.event->shared->completed() >= wait.number)
+        return counted(wait.event, Outcome::kDone);
+      return counted(wait.event, stream->wait_polling(task, wait.timeout_s));
+    }
+    Outcome counted(const Ref<Event> &event, Outcome outcome) {
+      if (outcome == Outcome::kDone) event->pending_waits.fetch_sub(1);
+      return outcome;
+    }
+    Outcome operator()(const RecordSharedTask &record) {
+      record.event->shared->complete(record.number);
       return Outcome::kDone;
     }
+    Outcome operator()(const RecordNotifyTask &record) {
+      record.notify->set();
+      return Outcome::kDone;
+    }
+    Outcome operator()(const WaitNotifyTask &wait) {
+      return stream->execute_wait_notify(task, wait);
+    }
+    Outcome operator()(const ValueWriteTask &write) {
+      return stream->execute_value_write(task, write);
+    }
+    Outcome operator()(const ValueWaitTask &wait) { return stream->execute_value_wait(task, wait); }
     Outcome operator()(const ResetFlagTask &reset) {
       reset.event->flag.close();
       return Outcome::kDone;
@@ -111,6 +131,8 @@ void Stream::discard_task(Task &task) {
   if (auto *wait = std::get_if<WaitPointTask>(&task.payload))
     wait->event->pending_waits.fetch_sub(1);
   if (auto *wait = std::get_if<WaitFlagTask>(&task.payload))
+    wait->event->pending_waits.fetch_sub(1);
+  if (auto *wait = std::get_if<WaitSharedTask>(&task.payload))
     wait->event->pending_waits.fetch_sub(1);
   callback_phase_.store(Phase::kFresh);
 }
@@ -224,6 +246,51 @@ Stream::Outcome Stream::execute_host_func(const HostFuncTask &host) {
   else
     post_host_func(this, host, late.ms);
   return Outcome::kBlocked;
+}
+
+Stream::Outcome Stream::execute_wait_notify(const Task &task, const WaitNotifyTask &wait) {
+  Notify &notify = *wait.notify;
+  if (notify.take()) return Outcome::kDone;
+  if (notify.is_shared()) return wait_polling(task, wait.timeout_s);
+  // Closed before the last look: a set after it opens the gate. Another stream may take what it set.
+  notify.gate.close();
+  if (notify.take()) return Outcome::kDone;
+  if (wait_has_expired(wait.timeout_s)) {
+    fail_task(task, ACL_ERROR_RT_WAIT_TIMEOUT);
+    return Outcome::kDone;
+  }
+  return notify.gate.enter(this) ? Outcome::kAgain : Outcome::kBlocked;
+}
+
+Stream::Outcome Stream::execute_value_write(const Task &task, const ValueWriteTask &write) {
+  if (!is_usable(device_, write.address, sizeof *write.address, "a value write"))
+    fail_task(task, kKernelFault);
+  else
+    __atomic_store_n(write.address, write.value, __ATOMIC_RELEASE);
+  return Outcome::kDone;
+}
+
+Stream::Outcome Stream::execute_value_wait(const Task &task, const ValueWaitTask &wait) {
+  if (!is_usable(device_, wait.address, sizeof *wait.address, "a value wait")) {
+    fail_task(task, kKernelFault);
+    return Outcome::kDone;
+  }
+  const uint64_t found = __atomic_load_n(wait.address, __ATOMIC_ACQUIRE);
+  bool holds = false;
+  switch (wait.condition) {
+    case ACL_STREAM_WAIT_VALUE_GEQ:
+      holds = static_cast<int64_t>(found - wait.value) >= 0;
+      break;
+    case ACL_STREAM_WAIT_VALUE_EQ:
+      holds = found == wait.value;
+      break;
+    case ACL_STREAM_WAIT_VALUE_AND:
+      holds = (found & wait.value) != 0;
+      break;
+    default:  // ACL_STREAM_WAIT_VALUE_NOR
+      holds = ~(found | wait.value) != 0;
+  }
+  return holds ? Outcome::kDone : wait_polling(task, 0);
 }
 
 Stream::Outcome Stream::execute_kernel(const Task &task, const KernelTask &kernel) {

@@ -7,6 +7,7 @@ namespace aiocann::sim {
 struct Context;
 struct Device;
 struct Event;
+struct Notify;
 class Stream;
 
 /// The calling thread's context: the explicit one, else its device's primary one, else nullptr.
@@ -18,9 +19,12 @@ aclError require_context(Context **context);
 aclError find_stream(aclrtStream handle, Stream **stream);
 /// 100000 for NULL, 107000 for what is not a living event.
 aclError find_event(aclrtEvent handle, Event **event);
+aclError find_notify(aclrtNotify handle, Notify **notify);
 /// 107001 for an id that is out of range.
 aclError find_device(int32_t id, Device **device);
 
+/// 207000 where the SoC (one without HBM) does not have what `function` needs.
+aclError require_hbm_soc(const char *function);
 /// 0, or the code of a device that is lost.
 aclError refuse_lost(const Device *device);
 

@@ -11,6 +11,7 @@
 
 #include "acl_abi.h"
 #include "sim/event.hpp"
+#include "sim/notify.hpp"
 #include "sim/ref.hpp"
 #include "sim/task.hpp"
 
@@ -52,15 +53,50 @@ struct RecordTask {
 struct WaitPointTask {
   Ref<Event> event;
   Ref<RecordPoint> point;
+  uint32_t timeout_s;  ///< 0: never
 };
 
 /// Waits until the flag of `event` is up.
 struct WaitFlagTask {
   Ref<Event> event;
+  uint32_t timeout_s;
 };
 
 struct ResetFlagTask {
   Ref<Event> event;
+};
+
+struct RecordNotifyTask {
+  Ref<Notify> notify;
+};
+
+/// Waits until the notify is set, and takes it back.
+struct WaitNotifyTask {
+  Ref<Notify> notify;
+  uint32_t timeout_s;
+};
+
+/// Recordings of an event that processes share count up; a wait is for one of them.
+struct RecordSharedTask {
+  Ref<Event> event;
+  uint64_t number;
+};
+
+struct WaitSharedTask {
+  Ref<Event> event;
+  uint64_t number;
+  uint32_t timeout_s;
+};
+
+struct ValueWriteTask {
+  uint64_t *address;
+  uint64_t value;
+};
+
+struct ValueWaitTask {
+  const uint64_t *address;
+  uint64_t value;
+  uint32_t condition;  ///< ACL_STREAM_WAIT_VALUE_*
 };
 
 /// To the thread that is subscribed to the stream when the task runs.
@@ -76,9 +112,10 @@ struct HostFuncTask {
   void *data;
 };
 
-using Payload =
-    std::variant<CopyTask, Copy2dTask, BufferCopyTask, MemsetTask, RecordTask, WaitPointTask,
-                 WaitFlagTask, ResetFlagTask, CallbackTask, HostFuncTask, KernelTask>;
+using Payload = std::variant<CopyTask, Copy2dTask, BufferCopyTask, MemsetTask, RecordTask,
+                             WaitPointTask, WaitFlagTask, ResetFlagTask, RecordNotifyTask,
+                             WaitNotifyTask, RecordSharedTask, WaitSharedTask, ValueWriteTask,
+                             ValueWaitTask, CallbackTask, HostFuncTask, KernelTask>;
 
 inline bool is_copy(const Payload &payload) {
   return std::holds_alternative<CopyTask>(payload) || std::holds_alternative<Copy2dTask>(payload) ||

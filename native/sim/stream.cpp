@@ -3,15 +3,22 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "sim/callback.hpp"
 #include "sim/faults.hpp"
 #include "sim/lookup.hpp"
+#include "sim/timer.hpp"
 
 namespace aiocann::sim {
 namespace {
 
 /// How long a stream keeps its worker while others are ready.
 constexpr uint64_t kSliceNs = 200000;
+
+constexpr uint64_t kShortestPollNs = 20000;
+constexpr uint64_t kLongestPollNs = 1000000;
 
 std::atomic<uint64_t> g_next_uid{1};
 
@@ -73,10 +80,13 @@ void Stream::run() {
         if (!pause->gate.enter(this)) return;
         continue;
       }
-      if (execute(task) == Outcome::kBlocked) return;
+      const Outcome outcome = execute(task);
+      if (outcome == Outcome::kBlocked) return;
+      if (outcome == Outcome::kAgain) continue;
     }
     queue_.pop();
     if (pause_) end_pause_of_fault();
+    if (wait_timer_ != 0) Timer::instance().cancel(std::exchange(wait_timer_, 0));
     finish_task();
     if (Pool::instance().is_stopping()) return;
     if (!Pool::instance().has_ready()) continue;
@@ -151,6 +161,58 @@ void Stream::end_pause_of_fault() {
   end_pause(pause_);
   pause_ = Ref<Pause>();
   abort_refusal_.store(0);
+}
+
+bool Stream::wait_has_expired(uint32_t timeout_s) {
+  const uint64_t number = completed_.load(std::memory_order_relaxed);
+  if (waiting_for_ != number) {
+    waiting_for_ = number;
+    polls_ = 0;
+    wait_until_ns_ = UINT64_MAX;
+    if (timeout_s != 0) {
+      const uint64_t ns = timeout_s * uint64_t{1000000000};
+      wait_until_ns_ = now_ns() + ns;
+      wait_timer_ = Timer::instance().after_ns(ns, [this, number] { expire(number); });
+    }
+  }
+  return wait_until_ns_ != UINT64_MAX && now_ns() >= wait_until_ns_;
+}
+
+/// Thread: the timer's. The slot may have begun another life, but counts are never used twice.
+void Stream::expire(uint64_t number) {
+  bool ours = false;
+  {
+    std::lock_guard<SpinLock> guard(wait_lock);
+    if (completed_.load() == number && blocked_on_ != nullptr && blocked_on_->remove(this)) {
+      blocked_on_ = nullptr;
+      ours = true;
+    }
+  }
+  if (ours)
+    requeue();
+  else if (completed_.load() == number)  // it is on its way to the gate, or looks at it once more
+    Timer::instance().after_ms(1, [this, number] { expire(number); });
+}
+
+Stream::Outcome Stream::wait_at(const Task &task, Gate &gate, uint32_t timeout_s) {
+  if (gate.is_open()) return Outcome::kDone;
+  if (timeout_s != 0 && wait_has_expired(timeout_s)) {
+    fail_task(task, ACL_ERROR_RT_WAIT_TIMEOUT);
+    return Outcome::kDone;
+  }
+  return gate.enter(this) ? Outcome::kAgain : Outcome::kBlocked;
+}
+
+Stream::Outcome Stream::wait_polling(const Task &task, uint32_t timeout_s) {
+  if (wait_has_expired(timeout_s)) {
+    fail_task(task, ACL_ERROR_RT_WAIT_TIMEOUT);
+    return Outcome::kDone;
+  }
+  // A timer of an earlier wait may open the gate, too: that is one look more.
+  poll_gate_.close();
+  const uint64_t ns = std::min(kShortestPollNs << std::min(polls_++, 16u), kLongestPollNs);
+  Timer::instance().after_ns(ns, [this] { poll_gate_.open(); });
+  return poll_gate_.enter(this) ? Outcome::kAgain : Outcome::kBlocked;
 }
 
 aclError Stream::take_error() {

@@ -101,13 +101,23 @@ class Stream {
   SpinLock wait_lock;             ///< guards blocked_on_
 
  private:
-  enum class Outcome { kDone, kBlocked };
+  enum class Outcome {
+    kDone,
+    kBlocked,  ///< somebody else goes on with the stream, perhaps already
+    kAgain,    ///< look at the task once more
+  };
 
   aclError refusal() const;
   void finish_task();
   bool hold_if_gated();
   Pause *pause_of_fault(const Task &task);
   void end_pause_of_fault();
+
+  // Waits of the task at the front.
+  bool wait_has_expired(uint32_t timeout_s);
+  void expire(uint64_t number);
+  Outcome wait_at(const Task &task, Gate &gate, uint32_t timeout_s);
+  Outcome wait_polling(const Task &task, uint32_t timeout_s);
 
   // execute.cpp
   Outcome execute(Task &task);
@@ -120,6 +130,9 @@ class Stream {
   Outcome execute_callback(const CallbackTask &callback);
   Outcome execute_host_func(const HostFuncTask &host);
   Outcome execute_kernel(const Task &task, const KernelTask &kernel);
+  Outcome execute_wait_notify(const Task &task, const WaitNotifyTask &wait);
+  Outcome execute_value_write(const Task &task, const ValueWriteTask &write);
+  Outcome execute_value_wait(const Task &task, const ValueWaitTask &wait);
   void fail_task(const Task &task, aclError code);
 
   Device *device_ = nullptr;
@@ -139,6 +152,12 @@ class Stream {
   Ref<Pause> pause_;                ///< of that task, when a fault holds it back
   std::atomic<aclError> abort_refusal_{0};
   bool loss_is_reported_ = false;
+
+  uint64_t waiting_for_ = UINT64_MAX;  ///< count of the task that the three below are of
+  uint64_t wait_until_ns_ = UINT64_MAX;
+  uint64_t wait_timer_ = 0;
+  uint32_t polls_ = 0;
+  Gate poll_gate_;  ///< opened by the timer, for what nobody tells about
 
   alignas(64) std::atomic<uint64_t> submitted_{0};
   std::atomic<uint32_t> state_{kIdle};

@@ -29,8 +29,8 @@ void Timer::start() {
   is_started_ = true;
 }
 
-uint64_t Timer::after_ms(uint64_t ms, std::function<void()> fn) {
-  const uint64_t when = now_ns() + ms * 1000000;
+uint64_t Timer::after_ns(uint64_t ns, std::function<void()> fn) {
+  const uint64_t when = now_ns() + ns;
   uint64_t id = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);

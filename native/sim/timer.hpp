@@ -13,8 +13,11 @@ class Timer {
  public:
   static Timer &instance();
 
-  /// Calls `fn` on the timer's thread, which it must not keep, in `ms` milliseconds. The id is never 0.
-  uint64_t after_ms(uint64_t ms, std::function<void()> fn);
+  /// Calls `fn` on the timer's thread, which it must not keep. The id is never 0.
+  uint64_t after_ns(uint64_t ns, std::function<void()> fn);
+  uint64_t after_ms(uint64_t ms, std::function<void()> fn) {
+    return after_ns(ms * 1000000, std::move(fn));
+  }
   /// False when `fn` has been called, or is being called.
   bool cancel(uint64_t id);
 
