@@ -43,6 +43,7 @@ aclError check_memory(const char *function, const Device *engine, const Location
   if ((engine->peers_enabled.load(std::memory_order_acquire) >> where.device->index & 1) != 0) {
     return ACL_SUCCESS;
   }
+  if (machine().virtual_memory().is_granted(pointer, engine)) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_PARAM_INVALID,
               "%s: device %d has no access to the memory of device %d: call "
               "aclrtDeviceEnablePeerAccess(%d, 0) "
@@ -230,7 +231,7 @@ static aclError check_fill(const char *function, const Device *engine, void *poi
                 count, maxCount);
   }
   const Location where = machine().locate(pointer);
-  if (where.arena == nullptr) {
+  if (where.kind == Location::kPageable) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is neither device nor pinned memory", function,
                 pointer);
   }

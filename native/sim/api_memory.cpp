@@ -73,7 +73,7 @@ aclError aclrtFree(void *devPtr) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(devPtr);
   const Location where = machine().locate(devPtr);
-  if (where.device == nullptr) {
+  if (where.device == nullptr || where.arena == &machine().virtual_memory()) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not device memory", devPtr);
   }
   if (const aclError code = refuse_lost(where.device)) return code;
@@ -137,17 +137,99 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
   REQUIRE_NOT_NULL(ptr);
   REQUIRE_NOT_NULL(attributes);
   *attributes = aclrtPtrAttributes{};
+  attributes->location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
   const Location where = machine().locate(ptr);
-  uintptr_t begin = 0;
-  uint64_t size = 0, page = 0;
-  if (where.arena == nullptr || !where.arena->find_block(ptr, &begin, &size, &page)) {
-    attributes->location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+  if (where.kind == Location::kPinned && where.arena == nullptr) {  // registered host memory
+    attributes->location.type = ACL_MEM_LOCATION_TYPE_HOST;
+    attributes->pageSize = static_cast<uint32_t>(kSmallPage);
     return ACL_SUCCESS;
   }
+  Arena::BlockInfo block = {};
+  if (where.arena == nullptr || !where.arena->find_block(ptr, &block)) return ACL_SUCCESS;
   attributes->location.type =
       where.device != nullptr ? ACL_MEM_LOCATION_TYPE_DEVICE : ACL_MEM_LOCATION_TYPE_HOST;
+  if (block.is_managed) attributes->location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
   attributes->location.id =
       where.device != nullptr ? static_cast<uint32_t>(machine().user_id(where.device)) : 0;
-  attributes->pageSize = static_cast<uint32_t>(page);
+  attributes->pageSize = static_cast<uint32_t>(block.page);
   return ACL_SUCCESS;
+}
+
+aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(ptr);
+  const Location where = machine().locate(ptr);
+  Arena::BlockInfo block = {};
+  if (where.arena == nullptr || !where.arena->find_block(ptr, &block)) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAddressRange: %p is not allocated memory",
+                ptr);
+  }
+  if (pbase != nullptr) *pbase = reinterpret_cast<void *>(block.begin);
+  if (psize != nullptr) *psize = block.size;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(ptr);
+  if (const aclError code = require_hbm_soc("aclrtMemAllocManaged")) return code;
+  if (flag != ACL_RT_MEM_ATTACH_GLOBAL) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemAllocManaged: flag %u is not 1", flag);
+  }
+  // Host and device share every address here; only the description differs.
+  if (const aclError code =
+          allocate("aclrtMemAllocManaged", ptr, size, ACL_MEM_MALLOC_HUGE_FIRST, 0))
+    return code;
+  machine().locate(*ptr).device->memory.mark_managed(*ptr);
+  return ACL_SUCCESS;
+}
+
+/// Waits for the device, then frees.
+aclError aclrtFreeWithDevSync(void *devPtr) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(devPtr);
+  if (const aclError code = aclrtSynchronizeDevice()) return code;
+  return aclrtFree(devPtr);
+}
+
+aclError aclrtFreeHostWithDevSync(void *hostPtr) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(hostPtr);
+  if (const aclError code = aclrtSynchronizeDevice()) return code;
+  return aclrtFreeHost(hostPtr);
+}
+
+static aclError check_config(const aclrtMallocConfig *config) {
+  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
+    return fail(ACL_ERROR_INVALID_PARAM, "the configuration of an allocation is NULL");
+  for (size_t i = 0; i < config->numAttrs; ++i) {
+    const int attr = static_cast<int>(config->attrs[i].attr);
+    if (attr < ACL_RT_MEM_ATTR_RSV || attr > ACL_RT_MEM_ATTR_VA_FLAG)
+      return fail(ACL_ERROR_INVALID_PARAM, "attribute %d of an allocation is not known", attr);
+  }
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
+                            aclrtMallocConfig *cfg) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(devPtr);
+  if (cfg != nullptr) {
+    if (const aclError code = check_config(cfg)) return code;
+  }
+  // Policies may be combined with bits that say what for (bandwidth, read-only); those change nothing here.
+  const auto plain = static_cast<aclrtMemMallocPolicy>(static_cast<int>(policy) & 0xff);
+  return allocate("aclrtMallocWithCfg", devPtr, size, plain, 0);
+}
+
+aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(devPtr);
+  return allocate("aclrtMallocCached", devPtr, size, policy, kDriverPadding);
+}
+
+aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
+  ACL_ENTRY();
+  if (const aclError code = check_config(cfg)) return code;
+  return aclrtMallocHost(ptr, size);
 }

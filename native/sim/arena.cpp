@@ -1,10 +1,14 @@
 // arena.cpp: reserving, handing out and looking up device memory.
 #include "sim/arena.hpp"
 
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
+
+#include "sim/shared.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -155,7 +159,7 @@ void *Arena::allocate(uint64_t size, uint64_t padded, uint64_t page) {
   const uint64_t extent = page == kGiantPage ? round_up(padded, kHugePage) : accounted;
   const uintptr_t begin = take_extent(extent, page == kSmallPage ? kSmallPage : kHugePage);
   if (begin == 0) return nullptr;
-  blocks_[begin] = Block{size, padded, extent, page};
+  blocks_[begin] = Block{size, padded, extent, page, false, -1};
   used_ += accounted;
   ++live_blocks_;
   void *pointer = reinterpret_cast<void *>(begin);
@@ -174,6 +178,7 @@ bool Arena::free(void *pointer) {
   version_.fetch_add(1, std::memory_order_release);
   used_ -= round_up(block.padded, block.page);
   --live_blocks_;
+  take_back_sharing(begin, block);
   ASAN_POISON_MEMORY_REGION(pointer, block.extent);
   give_back(begin, block.extent);
   return true;
@@ -195,6 +200,7 @@ void Arena::give_back(uintptr_t begin, uint64_t bytes) {
 void Arena::free_all() {
   std::unique_lock<std::shared_mutex> lock(mutex_);
   for (const auto &[begin, block] : blocks_) {
+    take_back_sharing(begin, block);
     ASAN_POISON_MEMORY_REGION(reinterpret_cast<void *>(begin), block.extent);
     give_back(begin, block.extent);
   }
@@ -226,18 +232,89 @@ Arena::Check Arena::check(const void *pointer, uint64_t bytes) const {
   return result;
 }
 
-bool Arena::find_block(const void *pointer, uintptr_t *begin, uint64_t *size,
-                       uint64_t *page) const {
+bool Arena::find_block(const void *pointer, BlockInfo *info) const {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   std::shared_lock<std::shared_mutex> lock(mutex_);
   auto block = blocks_.upper_bound(address);
   if (block == blocks_.begin()) return false;
   --block;
   if (address - block->first >= block->second.padded) return false;
-  *begin = block->first;
-  *size = block->second.size;
-  *page = block->second.page;
+  *info = BlockInfo{block->first, block->second.size, block->second.page, block->second.is_managed};
   return true;
+}
+
+void Arena::mark_managed(void *pointer) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const auto block = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
+  if (block != blocks_.end()) block->second.is_managed = true;
+}
+
+int Arena::share_block(const void *pointer, uintptr_t *begin) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  auto found = blocks_.upper_bound(address);
+  if (found == blocks_.begin()) return -1;
+  --found;
+  Block &block = found->second;
+  if (address - found->first >= block.padded) return -1;
+  *begin = found->first;
+  if (block.shared_fd >= 0) return block.shared_fd;
+  const int fd = make_shared_file(block.extent);
+  if (fd < 0) return -1;
+  // The bytes go over before the pages change: who writes to the block meanwhile is not waited for.
+  void *const start = reinterpret_cast<void *>(found->first);
+  ASAN_UNPOISON_MEMORY_REGION(start, block.extent);
+  void *const copy = mmap(nullptr, block.extent, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  bool moved = copy != MAP_FAILED;
+  if (moved) {
+    memcpy(copy, start, block.extent);
+    munmap(copy, block.extent);
+    moved = mmap(start, block.extent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
+            MAP_FAILED;
+  }
+  ASAN_POISON_MEMORY_REGION(start, block.extent);
+  ASAN_UNPOISON_MEMORY_REGION(start, block.padded);
+  if (!moved) {
+    close(fd);
+    return -1;
+  }
+  block.shared_fd = fd;
+  return fd;
+}
+
+/// Private pages again, for the next block at this place.
+void Arena::take_back_sharing(uintptr_t begin, const Block &block) {
+  if (block.shared_fd < 0) return;
+  map_private(reinterpret_cast<void *>(begin), block.extent);
+  close(block.shared_fd);
+}
+
+void *Arena::take_addresses(uint64_t bytes) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  return reinterpret_cast<void *>(take_extent(bytes, kHugePage));
+}
+
+void Arena::give_back_addresses(void *begin, uint64_t bytes) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  huge_.add(reinterpret_cast<uintptr_t>(begin), bytes);
+}
+
+bool Arena::account(uint64_t bytes) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  if (bytes > capacity_ || used_ > capacity_ - bytes) return false;
+  used_ += bytes;
+  return true;
+}
+
+void Arena::unaccount(uint64_t bytes) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  used_ -= std::min(used_.load(), bytes);
+}
+
+void map_private(void *begin, uint64_t bytes) {
+  mmap(begin, bytes, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  madvise(begin, bytes, MADV_HUGEPAGE);  // a matter of speed only
 }
 
 }  // namespace aiocann::sim

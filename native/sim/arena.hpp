@@ -14,6 +14,9 @@ constexpr uint64_t kHugePage = 2ull << 20;
 constexpr uint64_t kGiantPage = 1ull << 30;
 constexpr uint64_t kSmallPage = 4096;
 
+/// Fresh private memory in place of whatever is mapped there.
+void map_private(void *begin, uint64_t bytes);
+
 /// Memory is accounted in pages of its policy and taken from address ranges kept apart by size: blocks of huge
 /// pages from one list, blocks of small pages from huge pages cut up. Freed memory stays mapped and is handed out
 /// again before untouched memory is; large amounts of it are given back to the system.
@@ -26,6 +29,7 @@ class Arena {
   };
 
   explicit Arena(int device) : device_(device) {}
+  virtual ~Arena() = default;
 
   /// Reserves addresses for `bytes` of memory. False when the system refuses. Only while no block is live.
   bool reserve(uint64_t bytes);
@@ -44,17 +48,38 @@ class Arena {
     return address - base_ < span_;
   }
   /// Is [pointer, pointer + bytes) memory that is in use? Fast for blocks that this thread asked about lately.
-  Check check(const void *pointer, uint64_t bytes) const;
-  /// The block that holds `pointer`: its start, the size asked for, its page size. False: none.
-  bool find_block(const void *pointer, uintptr_t *begin, uint64_t *size, uint64_t *page) const;
+  virtual Check check(const void *pointer, uint64_t bytes) const;
+  /// A block in use, as programs may ask about it.
+  struct BlockInfo {
+    uintptr_t begin;
+    uint64_t size;  ///< as asked for
+    uint64_t page;
+    bool is_managed;
+  };
+  /// The block that holds `pointer`. False: none.
+  virtual bool find_block(const void *pointer, BlockInfo *info) const;
+  /// The block is memory that host and device share: only its description changes.
+  void mark_managed(void *pointer);
+  /// Moves the block that holds `pointer` to a file that other processes can map, at the same address, if it is not
+  /// there yet. -1: no such block, or the system refuses. The descriptor stays the block's.
+  int share_block(const void *pointer, uintptr_t *begin);
+
+  /// Counts memory that is used without being a block of this arena. False: there is not so much.
+  bool account(uint64_t bytes);
+  void unaccount(uint64_t bytes);
 
   int device() const { return device_; }
+  /// Addresses alone, in whole huge pages, that are no block. nullptr: none are left.
+  void *take_addresses(uint64_t bytes);
+  void give_back_addresses(void *begin, uint64_t bytes);
   uint64_t used_bytes() const { return used_.load(std::memory_order_relaxed); }  ///< in whole pages
   uint64_t live_blocks() const { return live_blocks_.load(std::memory_order_relaxed); }
 
  private:
   struct Block {
     uint64_t size, padded, extent, page;
+    bool is_managed = false;
+    int shared_fd = -1;
   };
   /// Free address ranges, by address (to merge) and by size (to choose).
   class FreeList {
@@ -73,6 +98,7 @@ class Arena {
   uintptr_t take_extent(uint64_t bytes, uint64_t page);
   bool commit(uintptr_t end);
   void give_back(uintptr_t begin, uint64_t bytes);
+  void take_back_sharing(uintptr_t begin, const Block &block);
 
   const int device_;
   uintptr_t base_ = 0;

@@ -30,6 +30,7 @@ void clear_device(Device *device) {
     Notify *notify = device->notifies.at(i);
     if (notify->alive.exchange(false)) notify->release();
   }
+  machine().virtual_memory().clear(device);
   device->memory.free_all();
   device->peers_enabled.store(0);
   if (!device->lost_for_ever.load()) device->lost.store(0);

@@ -24,8 +24,12 @@ bool may_reach(const Device *from, const Device *to) {
 bool is_usable(const Device *device, const void *begin, uint64_t bytes, const char *user) {
   if (bytes == 0) return true;
   const Location where = machine().locate(begin);
-  if (where.arena == nullptr) return false;
-  if (where.device != nullptr && !may_reach(device, where.device)) return false;
+  if (where.kind == Location::kPageable) return false;
+  if (where.arena == nullptr) return true;  // registered host memory
+  if (where.device != nullptr && !may_reach(device, where.device) &&
+      !machine().virtual_memory().is_granted(begin, device)) {
+    return false;
+  }
   if (where.device != nullptr && where.device->lost.load() != 0) return false;
   switch (where.arena->check(begin, bytes)) {
     case Arena::Check::kInside:

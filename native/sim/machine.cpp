@@ -15,6 +15,7 @@ namespace aiocann::sim {
 namespace {
 
 constexpr uint64_t kSmallestFallback = 256ull << 20;
+constexpr uint64_t kVirtualBytes = 1ull << 40;  ///< addresses that programs can reserve
 
 }  // namespace
 
@@ -84,6 +85,14 @@ aclError Machine::prepare_locked() {
       if (bytes / 2 < kSmallestFallback) {
         return fail(ACL_ERROR_BAD_ALLOC, "cannot reserve address space for pinned host memory");
       }
+      bytes /= 2;
+    }
+  }
+  if (!virtual_.is_reserved()) {
+    uint64_t bytes = kVirtualBytes;
+    while (!virtual_.reserve(bytes)) {
+      if (bytes / 2 < kSmallestFallback)
+        return fail(ACL_ERROR_BAD_ALLOC, "cannot reserve address space for virtual memory");
       bytes /= 2;
     }
   }
@@ -167,6 +176,12 @@ Location Machine::locate(const void *pointer) const {
     if (device->memory.contains(pointer)) return {Location::kDevice, device, &device->memory};
   }
   if (pinned_.contains(pointer)) return {Location::kPinned, nullptr, &pinned_};
+  if (virtual_.contains(pointer)) {
+    Device *device = virtual_.device_at(pointer);
+    // Addresses that are not reserved are nobody's, but no host memory either.
+    return {Location::kDevice, device != nullptr ? device : devices_[0].get(), &virtual_};
+  }
+  if (registered_.contains(pointer)) return {Location::kPinned, nullptr, nullptr};
   return {};
 }
 

@@ -10,7 +10,9 @@
 #include "sim/arena.hpp"
 #include "sim/config.hpp"
 #include "sim/device.hpp"
+#include "sim/registry.hpp"
 #include "sim/slots.hpp"
+#include "sim/virtual.hpp"
 
 namespace aiocann::sim {
 
@@ -19,7 +21,8 @@ struct Location {
   enum Kind : uint8_t { kPageable, kPinned, kDevice };
   Kind kind = kPageable;
   Device *device = nullptr;
-  const Arena *arena = nullptr;  ///< nullptr: ordinary memory of the process
+  /// nullptr: ordinary memory of the process (pinned, if it is registered).
+  const Arena *arena = nullptr;
 };
 
 /// Built from settings when first needed and rebuilt when they change while no device is open. Leaked on purpose:
@@ -52,6 +55,9 @@ class Machine {
 
   Location locate(const void *pointer) const;
   Arena &pinned() { return pinned_; }
+  VirtualMemory &virtual_memory() { return virtual_; }
+  SlotTable<Physical> &physicals() { return physicals_; }
+  HostRegistry &registered() { return registered_; }
   SlotTable<Context> &contexts() { return contexts_; }
 
   /// Opens and closes are counted, so that settings change only between them.
@@ -74,6 +80,9 @@ class Machine {
   std::string visible_complaint_;
   std::unique_ptr<Device> devices_[kMaxDevices];
   Arena pinned_{-1};
+  VirtualMemory virtual_;
+  SlotTable<Physical> physicals_{65536};
+  HostRegistry registered_;
   SlotTable<Context> contexts_{65536};
 };
 

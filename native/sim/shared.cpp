@@ -16,6 +16,9 @@ namespace aiocann::sim {
 namespace {
 
 constexpr uint32_t kMaxPids = 64;
+// A process id has 22 bits on Linux.
+constexpr int kFdBits = 20;
+constexpr int kNonceBits = 22;
 
 std::string descriptor_of(int32_t pid, int fd) {
   return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
@@ -50,12 +53,13 @@ std::shared_ptr<SharedBlock> SharedBlock::make(Kind kind, int device) {
 
 std::shared_ptr<SharedBlock> SharedBlock::open(const std::string &key, Kind kind, aclError *code) {
   *code = ACL_ERROR_RT_PARAM_INVALID;
-  int pid = 0, fd = -1;
-  unsigned long long nonce = 0;
-  if (sscanf(key.c_str(), "aiocann-%d-%d-%llx", &pid, &fd, &nonce) != 3) {
+  unsigned long long number = 0;
+  if (sscanf(key.c_str(), "aiocann-%llx", &number) != 1) {
     fail(*code, "'%s' is not a key", key.c_str());
     return nullptr;
   }
+  const int32_t pid = static_cast<int32_t>(number >> (kFdBits + kNonceBits));
+  const int fd = static_cast<int>(number >> kNonceBits & ((1u << kFdBits) - 1));
   std::shared_ptr<SharedBlock> block(new SharedBlock());
   block->owner_fd_ = fd;
   block->fd_ = ::open(descriptor_of(pid, fd).c_str(), O_RDWR | O_CLOEXEC);
@@ -73,7 +77,7 @@ std::shared_ptr<SharedBlock> SharedBlock::open(const std::string &key, Kind kind
   }
   block->header_ = static_cast<Header *>(memory);
   const Header &header = *block->header_;
-  if (header.nonce != nonce || header.kind != kind) {
+  if (block->number() != number || header.kind != kind) {
     fail(*code, "what the key '%s' names does not exist (any more)", key.c_str());
     return nullptr;
   }
@@ -95,10 +99,16 @@ SharedBlock::~SharedBlock() {
   if (fd_ >= 0) close(fd_);
 }
 
-std::string SharedBlock::key() const {
+uint64_t SharedBlock::number() const {
+  const uint64_t nonce = header_->nonce & ((uint64_t{1} << kNonceBits) - 1);
+  return (static_cast<uint64_t>(header_->owner) << kFdBits | static_cast<uint64_t>(owner_fd_))
+             << kNonceBits |
+         nonce;
+}
+
+std::string SharedBlock::key_of(uint64_t number) {
   char text[kKeyBytes];
-  snprintf(text, sizeof text, "aiocann-%d-%d-%llx", header_->owner, owner_fd_,
-           static_cast<unsigned long long>(header_->nonce));
+  snprintf(text, sizeof text, "aiocann-%llx", static_cast<unsigned long long>(number));
   return text;
 }
 

@@ -46,7 +46,10 @@ class SharedBlock {
   SharedBlock &operator=(const SharedBlock &) = delete;
 
   Header &header() const { return *header_; }
-  std::string key() const;
+  std::string key() const { return key_of(number()); }
+  /// The same in 64 bits: process, descriptor, and what tells a block from an earlier one with these.
+  uint64_t number() const;
+  static std::string key_of(uint64_t number);
   /// The processes that may open it, besides those named before. False: too many.
   bool allow(const int32_t *pids, size_t n);
   /// A descriptor of our own of the memory behind it; -1: the owner has ended.
