@@ -509,7 +509,10 @@ class Interruption:
             return
         if failure is not None:
             log.error("%s; while leaving because of a cancellation", failure)
-        raise exc
+        try:
+            raise exc
+        finally:
+            del exc  # its traceback has this frame: a cycle
 
 
 async def settled(

@@ -154,7 +154,10 @@ class DeviceGroup:
                     log.debug("%r drained with an error", device, exc_info=True)
         interruption.release(first)
         if report and first is not None:
-            raise first
+            try:
+                raise first
+            finally:
+                del first  # its traceback has this frame: a cycle
 
     def _started(self) -> TaskGroup:
         if self._tasks is None:

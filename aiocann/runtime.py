@@ -361,7 +361,10 @@ async def _finish_closing(
     if not await settled(closing, seconds + 5.0, interruption):
         late = error_for(NativeError(E_TIMEOUT, f"closing took over {seconds} s"))
         interruption.release(late)
-        raise late
+        try:
+            raise late
+        finally:
+            del late  # its traceback has this frame: a cycle
     untold: BaseException | None = None
     for device in runtime.devices:
         if device.main_stream is not None:
@@ -372,7 +375,10 @@ async def _finish_closing(
     if failure is not None:
         raise clone(failure) from untold
     if untold is not None:
-        raise untold
+        try:
+            raise untold
+        finally:
+            del untold  # its traceback has this frame: a cycle
 
 
 def _check_devices(

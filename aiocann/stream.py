@@ -361,7 +361,10 @@ class Stream:
                 failure = None if has_known_cause(closing) else clone(closing)
         interruption.release(failure)
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback has this frame: a cycle
 
     def settle_all(self) -> None:
         """Look at every op of this stream, whoever's loop will be told of it."""
@@ -389,7 +392,10 @@ class Stream:
         """Raise the first failure that nobody was told of; log them all."""
         first = self.take_unretrieved()
         if first is not None:
-            raise first
+            try:
+                raise first
+            finally:
+                del first  # its traceback has this frame: a cycle
 
 
 class Synchronization(Operation[None]):

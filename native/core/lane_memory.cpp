@@ -80,8 +80,9 @@ Status Lane::pinned(uint64_t nbytes, void **address) {
 }
 
 void Lane::unpin(void *address) {
-  // Nobody is left to tell if it fails.
-  api_->aclrtFreeHost(address);
+  const int32_t code = api_->aclrtFreeHost(address);
+  // Nobody waits for it: closing tells.
+  if (code != 0 && close_status_.is_ok()) close_status_ = driver_error(code, "aclrtFreeHost");
 }
 
 void Lane::drop_mem(Mem *mem) {

@@ -187,7 +187,7 @@ class Sailor:
                 with storm.misfortunes():
                     storm.lost_backends.add(device)
                     await device.backend().synchronize()
-                    storm.lost_backends.remove(device)
+                    storm.lost_backends.discard(device)
             raise
 
     async def _compute(self, here: aiocann.Backend, there: aiocann.Backend) -> None:

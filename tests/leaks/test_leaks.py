@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -166,6 +167,44 @@ async def test_objects_are_freed_without_the_collector(opened_runtime: Any) -> N
             refs = [weakref.ref(x) for x in (buffer, op, event, tensor, graph, stream)]
             del buffer, op, event, tensor, graph, stream
             assert [ref() for ref in refs] == [None] * 6
+        finally:
+            gc.enable()
+
+
+async def test_an_error_keeps_no_frame_alive(opened_runtime: Any) -> None:
+    """What a failed function had in its variables goes with the error."""
+    import weakref
+
+    async with opened_runtime as runtime:
+        (device,) = runtime.devices
+        buffer = await device.allocate(64)
+
+        async def awaits(stream: aiocann.Stream) -> None:
+            await stream.memset(buffer, 1)
+
+        async def synchronizes(stream: aiocann.Stream) -> None:
+            stream.memset(buffer, 1)
+            await stream.synchronize()
+
+        async def leaves(stream: aiocann.Stream) -> None:
+            stream.memset(buffer, 1)
+
+        async def failing(work: Callable[[aiocann.Stream], Awaitable[None]]) -> Any:
+            held = set[int]()
+            refs.append(weakref.ref(held))
+            async with device.stream() as stream:
+                aiocann.sim.fail_copy("memset")
+                await work(stream)
+            held.clear()
+
+        refs: list[Any] = []
+        gc.collect()
+        gc.disable()
+        try:
+            for work in (awaits, synchronizes, leaves):
+                with contextlib.suppress(aiocann.DeviceFaultError):
+                    await failing(work)
+            assert [ref() for ref in refs] == [None] * 3
         finally:
             gc.enable()
 
