@@ -19,11 +19,16 @@ using ull = unsigned long long;
 
 Status usable(const Device *device) {
   if (Status status = device->runtime->usable(); !status.is_ok()) return status;
-  return device->open_error;
+  if (!device->is_open()) return device->open_error;
+  return device->out_of_use();
 }
 
 Status usable(const Stream *stream) {
   if (Status status = stream->device->runtime->usable(); !status.is_ok()) return status;
+  if (stream->epoch != stream->device->epoch()) {
+    return Status::error(AIOCANN_E_CLOSED, "The stream is closed: device %d was reset.",
+                         stream->device->index);
+  }
   if (stream->closing.load(std::memory_order_acquire))
     return Status::error(AIOCANN_E_CLOSED, "The stream is closed.");
   return Status::ok();
@@ -47,6 +52,7 @@ Status check_range(const Stream *stream, const Mem *mem, uint64_t offset, uint64
   if (mem->runtime != stream->device->runtime) {
     return Status::error(AIOCANN_E_USAGE, "The %s belongs to another runtime.", what);
   }
+  if (Status status = mem->gone(); !status.is_ok()) return status;
   if (offset > mem->nbytes || nbytes > mem->nbytes - offset) {
     return Status::error(AIOCANN_E_USAGE,
                          "The %s has %llu bytes; bytes %llu to %llu were asked for.", what,
@@ -165,11 +171,21 @@ int32_t aiocann_device_memory_info(aiocann_device *dev, aiocann_loop *home, aioc
   return 0;
 }
 
+int32_t aiocann_device_reset(aiocann_device *dev, aiocann_loop *home, aiocann_op **op) {
+  if (Status status = dev->runtime->usable(); !status.is_ok()) return publish(status);
+  if (!dev->is_open()) return publish(dev->open_error);
+  if (!dev->start_reset()) return publish(dev->out_of_use());
+  enqueue(dev->lane.get(), new Op(OpKind::kReset, dev->runtime, nullptr, home, true), op);
+  return 0;
+}
+
 int32_t aiocann_device_allocate(aiocann_device *dev, uint64_t nbytes, aiocann_stream *stream,
                                 int32_t nowait, aiocann_loop *home, aiocann_mem **mem,
                                 aiocann_op **op) {
   *mem = nullptr;
   if (op != nullptr) *op = nullptr;
+  // Before the block: one that a reset has just taken must not look as if it were of afterwards.
+  const uint32_t epoch = dev->epoch();
   if (Status status = usable(dev); !status.is_ok()) return publish(status);
   if (nbytes == 0)
     return publish(Status::error(AIOCANN_E_USAGE, "A buffer has at least one byte."));
@@ -191,6 +207,7 @@ int32_t aiocann_device_allocate(aiocann_device *dev, uint64_t nbytes, aiocann_st
                       dev->index, static_cast<ull>(nbytes)));
   }
   auto *made = new Mem(MemKind::kPool, dev->runtime, dev, nbytes);
+  made->epoch = epoch;
   made->wanted_by_stream = stream_id;
   *mem = made;
   if (block != nullptr) {
@@ -304,6 +321,12 @@ int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
   Op *copy = make(OpKind::kMemcpy, stream, home, op != nullptr);
   copy->dst = to;
   copy->src = from;
+  for (const Side &side : {to, from}) {
+    if (side.mem == nullptr || !side.mem->is_device() || side.mem->device == stream->device)
+      continue;
+    copy->foreign = side.mem->device;
+    copy->foreign->foreign_uses.fetch_add(1, std::memory_order_acq_rel);
+  }
   copy->nbytes = nbytes;
   copy->plan = plan;
   copy->path.store(path, std::memory_order_relaxed);
@@ -373,6 +396,7 @@ int32_t aiocann_graph_create(aiocann_device *dev, const aiocann_tensor *tensors,
   for (int32_t i = 0; i < n_tensors; ++i) {
     aiocann_mem *mem = tensors[i].mem;
     if (mem == nullptr || std::find(mems.begin(), mems.end(), mem) != mems.end()) continue;
+    if (Status status = mem->gone(); !status.is_ok()) return publish(status);
     if (mem->device != dev) {
       return publish(mem->device == nullptr
                          ? Status::error(AIOCANN_E_USAGE,
@@ -398,6 +422,10 @@ int32_t aiocann_graph_create(aiocann_device *dev, const aiocann_tensor *tensors,
 int32_t aiocann_graph_compute(aiocann_graph *graph, aiocann_stream *stream, aiocann_loop *home,
                               aiocann_op **op) {
   if (Status status = usable(stream); !status.is_ok()) return publish(status);
+  if (graph->epoch != graph->device->epoch()) {
+    return publish(Status::error(AIOCANN_E_CLOSED, "The graph is closed: device %d was reset.",
+                                 graph->device->index));
+  }
   if (graph->device != stream->device) {
     return publish(Status::error(AIOCANN_E_USAGE,
                                  "The graph is of device %d and the stream of device %d.",

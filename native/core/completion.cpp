@@ -54,7 +54,7 @@ class ReportFamily final : public Completion {
     return code;
   }
   void forget(const Stream *stream) override { tickets_.cancel(stream->id); }
-  void resume() override {}
+  void resume(uint64_t thread_id) override { thread_id_ = thread_id; }
   void close() override { tickets_.close(); }
 
   // The last callback is of another function: so it is not left behind unprocessed, when its stream is
@@ -99,7 +99,7 @@ class ReportFamily final : public Completion {
     self->last_ = ticket;
   }
   static thread_local ReportFamily *current;
-  const uint64_t thread_id_;
+  uint64_t thread_id_;
   const aclrtCallbackBlockType block_;
   Tickets tickets_;
   Ticket *first_ = nullptr,
@@ -121,7 +121,7 @@ class ListFamily : public Completion {
     stopping_.store(true, std::memory_order_seq_cst);
     parker_.wake();
   }
-  void resume() override { stopping_.store(false, std::memory_order_relaxed); }
+  void resume(uint64_t) override { stopping_.store(false, std::memory_order_relaxed); }
   void close() override {
     for (Ticket *ticket = arrivals_.close(); ticket != nullptr;) {
       Ticket *next = ticket->next;

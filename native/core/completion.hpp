@@ -84,8 +84,8 @@ class Completion {
   /// Sets *stop and makes a waiting await() return; in the order of the internal stream (null: at once) where that
   /// can be.
   virtual void interrupt(void *internal_raw, std::atomic<bool> *stop) = 0;
-  /// The thread starts anew after an interrupt.
-  virtual void resume() = 0;
+  /// After an interrupt: there is another thread.
+  virtual void resume(uint64_t thread_id) = 0;
   /// The reactor has ended. What is still told is told to nobody.
   virtual void close() = 0;
 

@@ -147,6 +147,37 @@ void aiocann_device::apply_faults() {
   }
 }
 
+Status aiocann_device::out_of_use() const {
+  if (resetting.load(std::memory_order_acquire)) {
+    return Status::error(AIOCANN_E_CLOSED, "Device %d is being reset.", index);
+  }
+  if (!lost()) return Status::ok();
+  std::lock_guard<std::mutex> guard(mutex_);
+  return lost_why_;
+}
+
+bool aiocann_device::start_reset() {
+  if (resetting.exchange(true, std::memory_order_acq_rel)) return false;
+  epoch_.fetch_add(1, std::memory_order_acq_rel);
+  return true;
+}
+
+void aiocann_device::recovered() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  faults_.clear();
+  n_faults_.store(0, std::memory_order_release);
+  first_fault_ = lost_why_ = Status();
+  poisoned_.store(false, std::memory_order_release);
+  lost_.store(false, std::memory_order_release);
+}
+
+void aiocann_device::lose(const Status &why) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  lost_why_ = why;
+  poisoned_.store(true, std::memory_order_release);
+  lost_.store(true, std::memory_order_release);
+}
+
 void aiocann_device::register_stream(Stream *stream) {
   stream->retain();
   std::lock_guard<std::mutex> guard(mutex_);

@@ -37,6 +37,13 @@ struct aiocann_device {
 
   // ---- Thread: any ----
   bool is_open() const { return open_error.is_ok(); }
+  /// Counts its resets: what was made in another epoch is closed.
+  uint32_t epoch() const { return epoch_.load(std::memory_order_acquire); }
+  /// Ok, or why nothing can be asked of it: a reset is under way, or has failed.
+  aiocann::core::Status out_of_use() const;
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  /// Closes every handle. False: a reset is under way.
+  bool start_reset();
   bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
   void add_fault(const aiocann::core::FaultRecord &fault);
   /// Hands the faults that have come in to their streams. Before markers are taken.
@@ -77,12 +84,21 @@ struct aiocann_device {
   std::atomic<uint64_t> markers_in_flight{0};
 
   void resize_peers(size_t n);
+  /// A reset has ended, well or not. Thread: lane.
+  void recovered();
+  void lose(const aiocann::core::Status &why);
+
+  std::atomic<bool> resetting{false};
+  /// Ops of other devices' streams that work with memory of this one.
+  std::atomic<uint64_t> foreign_uses{0};
 
  private:
   std::unique_ptr<std::atomic<uint8_t>[]> peers_;
-  std::atomic<bool> poisoned_{false}, alarm_{false};
-  std::mutex mutex_;  // guards what is below; a leaf
+  std::atomic<bool> poisoned_{false}, alarm_{false}, lost_{false};
+  std::atomic<uint32_t> epoch_{1};
+  mutable std::mutex mutex_;  // guards what is below; a leaf
   std::vector<aiocann::core::FaultRecord> faults_;
+  aiocann::core::Status lost_why_;
   aiocann::core::Status first_fault_;
   uint64_t first_fault_op_ = 0;
   const char *first_fault_kind_ = "";

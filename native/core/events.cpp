@@ -109,13 +109,10 @@ void Events::let_go(NativeEvent *event) {
 void Events::collect() {
   for (NativeEvent *event = returned_.take(); event != nullptr;) {
     NativeEvent *next = event->next;
-    if (serves_once()) {
+    if (serves_once() || event->is_dead) {
       // Nobody is left to tell if it fails.
-      device_->runtime->api().aclrtDestroyEvent(event->raw);
-      all_[event->place] = all_.back();
-      all_[event->place]->place = event->place;
-      all_.pop_back();
-      delete event;
+      if (!event->is_dead) device_->runtime->api().aclrtDestroyEvent(event->raw);
+      forget(event);
     } else {
       event->next = idle_;
       idle_ = event;
@@ -124,11 +121,27 @@ void Events::collect() {
   }
 }
 
+void Events::forget(NativeEvent *event) {
+  all_[event->place] = all_.back();
+  all_[event->place]->place = event->place;
+  all_.pop_back();
+  delete event;
+}
+
+void Events::forget_all() {
+  for (NativeEvent *event : all_) event->is_dead = true;
+  while (NativeEvent *event = idle_) {
+    idle_ = event->next;
+    forget(event);
+  }
+  collect();
+}
+
 Status Events::destroy_all() {
   returned_.close();
   Status status;
   for (NativeEvent *event : all_) {
-    const int32_t code = device_->runtime->api().aclrtDestroyEvent(event->raw);
+    const int32_t code = event->is_dead ? 0 : device_->runtime->api().aclrtDestroyEvent(event->raw);
     if (code != 0 && status.is_ok())
       status = device_->lane->driver_error(code, "aclrtDestroyEvent");
     delete event;

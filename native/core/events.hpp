@@ -25,7 +25,8 @@ bool parse_event_maker(const char *text, EventMaker *maker);
 struct NativeEvent {
   NativeEvent *next = nullptr;
   void *raw = nullptr;
-  size_t place = 0;  ///< in Events::all_
+  size_t place = 0;      ///< in Events::all_
+  bool is_dead = false;  ///< the device has been reset. Thread: lane
   std::atomic<uint32_t> users{
       0};  ///< the marker; and, of one that serves only it, the waits for it
 };
@@ -47,12 +48,15 @@ class Events {
   void let_go(NativeEvent *event);
   /// Whoever lacked one has been told: ask again.
   void clear_starved() { starved_.store(false, std::memory_order_seq_cst); }
+  /// The device has been reset: none of them is there any more.
+  void forget_all();
   /// When closing. What is let go later is nobody's.
   Status destroy_all();
 
  private:
   int32_t create(void **raw);
   void collect();
+  void forget(NativeEvent *event);
   bool serves_once() const { return maker_ == EventMaker::kFlag || maker_ == EventMaker::kPlain; }
 
   Device *const device_;

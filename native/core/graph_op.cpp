@@ -11,7 +11,7 @@ using namespace aiocann::core;
 
 aiocann_graph::aiocann_graph(Device *on, std::unique_ptr<Graph> planned,
                              std::vector<aiocann_mem *> operands)
-    : device(on), plan(std::move(planned)), mems(std::move(operands)) {
+    : device(on), plan(std::move(planned)), epoch(on->epoch()), mems(std::move(operands)) {
   device->runtime->retain();
 }
 

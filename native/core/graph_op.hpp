@@ -18,6 +18,7 @@ struct aiocann_graph {
 
   aiocann::core::Device *const device;
   const std::unique_ptr<aiocann::core::Graph> plan;
+  const uint32_t epoch;                   ///< of the device when it was made
   const std::vector<aiocann_mem *> mems;  ///< each once. Owns: a handle of each
 
  private:

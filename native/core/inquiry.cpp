@@ -32,8 +32,10 @@ Answer inquire(Stream *stream, Op *op, bool thorough, Settler &settler) {
   const acl::Api &api = stream->device->runtime->api();
   if (thorough && is_captured(api, stream->raw)) return Answer::kRunning;
   NativeEvent *event = stream->pin_event(op);
-  // Passed meanwhile: its owner finds that out. Or it never had one: then only the stream can tell.
-  if (event == nullptr && !thorough) return Answer::kReached;
+  // Passed meanwhile; or its device is being reset. Or it never had one: then only the stream can tell.
+  if (event == nullptr && !thorough) {
+    return stream->has_passed(op) ? Answer::kReached : Answer::kRunning;
+  }
   int32_t fault = 0;
   bool reached = event != nullptr && is_complete(api, event, &fault);
   bool over = false;

@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kWatchMs = 1000;
 /// After the device has reported a failure: where that stops streams, nothing else will tell.
 constexpr int64_t kAlarmMs = 10;
+/// While a reset waits for others.
+constexpr int64_t kResetLookMs = 1;
 constexpr int64_t kMaxSpinUs = 50;
 
 void relax() {
@@ -134,6 +136,7 @@ void Lane::run() {
   for (;;) {
     bool worked = dispatch_inbox();
     worked |= run_ready();
+    worked |= step_reset();
     settler_.run();
     if (closing_.load(std::memory_order_acquire) && !told_drained) {
       const bool drained = all_drained();
@@ -261,6 +264,7 @@ void Lane::wait_for_work() {
         std::max<int64_t>(1, deadline_ms_.load(std::memory_order_relaxed) - now_ms());
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
+  if (reset_.op != nullptr) timeout = timeout < 0 ? kResetLookMs : std::min(timeout, kResetLookMs);
   parker_.announce();
   if (has_news() || stop_asked_.load(std::memory_order_seq_cst) ||
       (timeout < 0 && closing_.load(std::memory_order_seq_cst))) {
@@ -272,6 +276,7 @@ void Lane::wait_for_work() {
 
 void Lane::watchdog() {
   device_->apply_faults();
+  if (reset_.op != nullptr) return;  // the handles may be gone
   auto look = [this](Stream *stream) {
     Op *op = stream->oldest_marker();
     if (op == nullptr) {
@@ -307,9 +312,9 @@ void Lane::unstick(Stream *stream) {
 }
 
 bool Lane::all_drained() {
-  bool all = ready_.empty();
+  bool all = ready_.empty() && reset_.op == nullptr;
   for (Stream *stream : streams_) {
-    if (stream->unmarked > 0) place_probe(stream);
+    if (stream->unmarked > 0 && !stream->aborted) place_probe(stream);
     // Asked of each, so that each tells us when it is.
     if (!stream->drained() || stream->fifo_first != nullptr) all = false;
   }
@@ -354,6 +359,8 @@ void Lane::enqueue(Op *op) {
       return allocate_pinned(op);
     case OpKind::kMemoryInfo:
       return memory_info(op);
+    case OpKind::kReset:
+      return begin_reset(op);
     case OpKind::kAllocate: {
       Mem *mem = op->dst.mem;
       return settle(op, mem->address.load() != 0
@@ -366,6 +373,7 @@ void Lane::enqueue(Op *op) {
 }
 
 void Lane::create_stream(Op *op) {
+  if (Status status = device_->out_of_use(); !status.is_ok()) return settle(op, status);
   void *raw = nullptr;
   const int32_t code =
       op->value < 0 ? api_->aclrtCreateStream(&raw)
@@ -404,11 +412,7 @@ void Lane::release_stream(Stream *stream) {
   stream->release();
 }
 
-void Lane::destroy_stream(Stream *stream, Status *status) {
-  stream->destroyed = true;
-  device_->unregister_stream(stream);
-  if (stream->workspace != nullptr) stream->workspace->release_handle();
-  stream->workspace = nullptr;
+void Lane::destroy_raw(Stream *stream, Status *status) {
   device_->reactor->completion().unsubscribe(stream->raw);
   // An aborted stream has nothing left to wait for; where the driver can, we do not even ask.
   const bool force =
@@ -417,6 +421,14 @@ void Lane::destroy_stream(Stream *stream, Status *status) {
       force ? api_->aclrtDestroyStreamForce(stream->raw) : api_->aclrtDestroyStream(stream->raw);
   if (code != 0)
     *status = driver_error(code, force ? "aclrtDestroyStreamForce" : "aclrtDestroyStream");
+}
+
+void Lane::destroy_stream(Stream *stream, Status *status) {
+  stream->destroyed = true;
+  device_->unregister_stream(stream);
+  if (stream->workspace != nullptr) stream->workspace->release_handle();
+  stream->workspace = nullptr;
+  if (!stream->gone) destroy_raw(stream, status);
   device_->reactor->completion().forget(stream);
   subtract(runtime_->counters.live_streams);
   auto found = std::find(streams_.begin(), streams_.end(), stream);

@@ -77,6 +77,17 @@ class Lane {
   void close_device();
   void close_stream(Stream *stream, bool leak);
   void abandon_inbox();
+  /// A stream of the lane's own, subscribed: for its context, which it notes.
+  Status open_internal();
+
+  // starting the device anew (lane_reset.cpp)
+  void begin_reset(Op *op);
+  /// True: something was done.
+  bool step_reset();
+  void reset_device();
+  bool flush_reset();
+  Status reopen_device();
+  void end_reset(const Status &status);
   bool dispatch_inbox();
   void dispatch(Command *command);
   bool run_ready();
@@ -94,6 +105,7 @@ class Lane {
   void memory_info(Op *op);
   void release_stream(Stream *stream);
   void destroy_stream(Stream *stream, Status *status);
+  void destroy_raw(Stream *stream, Status *status);
   void drop_mem(Mem *mem);
   void free_mem(Mem *mem);
   void answer_request(Op *op);
@@ -158,6 +170,15 @@ class Lane {
   Settler settler_;
   int64_t spin_us_ = 20;
   int64_t next_watch_ms_ = 0;
+
+  enum class ResetStep : uint8_t { kNone, kStop, kFlush };
+  struct {
+    ResetStep step = ResetStep::kNone;
+    Op *op = nullptr;
+    int64_t deadline_ms = 0;
+    Status why;     ///< what its streams' commands fail with
+    Status failed;  ///< what the driver said
+  } reset_;
 
   // closing
   std::atomic<bool> closing_{false}, stop_asked_{false};

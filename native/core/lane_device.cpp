@@ -8,10 +8,8 @@
 
 namespace aiocann::core {
 
-Status Lane::open_device() {
+Status Lane::open_internal() {
   const acl::Api &api = *api_;
-  if (const int32_t code = api.aclrtSetDevice(device_->index); code != 0)
-    return driver_error(code, "aclrtSetDevice");
   Status status;
   void *raw = nullptr;
   int32_t id = -1;
@@ -19,21 +17,35 @@ Status Lane::open_device() {
     if (status.is_ok() && code != 0) status = driver_error(code, call);
     return status.is_ok();
   };
-  device_->events.choose(runtime_->event_maker);
-  device_->reactor = std::make_unique<Reactor>(device_);
-  device_->reactor->start();
   const bool well =
       check(api.aclrtGetCurrentContext(&device_->context), "aclrtGetCurrentContext") &&
       check(api.aclrtCreateStream(&raw), "aclrtCreateStream") &&
       check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId");
   if (well) status = device_->reactor->choose(runtime_->family, raw);
   if (!status.is_ok()) {
-    device_->reactor->stop(nullptr);
     if (raw != nullptr) api.aclrtDestroyStream(raw);
+    return status;
+  }
+  if (internal_ == nullptr) {
+    internal_ = new Stream(device_, raw, id, true);
+  } else {
+    internal_->begin_anew(raw, id);
+  }
+  return status;
+}
+
+Status Lane::open_device() {
+  const acl::Api &api = *api_;
+  if (const int32_t code = api.aclrtSetDevice(device_->index); code != 0)
+    return driver_error(code, "aclrtSetDevice");
+  device_->events.choose(runtime_->event_maker);
+  device_->reactor = std::make_unique<Reactor>(device_);
+  device_->reactor->start();
+  if (Status status = open_internal(); !status.is_ok()) {
+    device_->reactor->stop(nullptr);
     api.aclrtResetDevice(device_->index);
     return status;
   }
-  internal_ = new Stream(device_, raw, id, true);
   device_->register_stream(internal_);
   device_->reactor->go();
   if (const char *name = api.aclrtGetSocName()) device_->soc_name = name;
@@ -50,7 +62,7 @@ Status Lane::open_device() {
     }
   }
   route_faults(api, device_);
-  return status;
+  return Status::ok();
 }
 
 void Lane::close_device() {
@@ -62,6 +74,10 @@ void Lane::close_device() {
   }
   // First the reactor: when it has ended, nobody but us touches what is left.
   Reactor *reactor = device_->reactor.get();
+  if (reset_.op != nullptr) {
+    settle(reset_.op, Status::error(AIOCANN_E_CLOSED, "The runtime was closed during the reset."));
+    reset_.op = nullptr;
+  }
   reactor->stop(internal_->aborted ? nullptr : internal_->raw);
   device_->apply_faults();
   unroute_faults(device_);
@@ -76,7 +92,7 @@ void Lane::close_device() {
   settler_.run();
   device_->unregister_stream(internal_);
   abandon_inbox();
-  reactor->completion().unsubscribe(internal_->raw);
+  if (!internal_->gone) reactor->completion().unsubscribe(internal_->raw);
   reactor->completion().forget(internal_);
   reactor->completion().close();
   if (leak) return;
@@ -86,7 +102,9 @@ void Lane::close_device() {
   auto check = [&](int32_t code, const char *call) {
     if (code != 0 && close_status_.is_ok()) close_status_ = driver_error(code, call);
   };
-  if (internal_->aborted && api.aclrtDestroyStreamForce != nullptr) {
+  if (internal_->gone) {
+    // With everything else of a device that could not be reset.
+  } else if (internal_->aborted && api.aclrtDestroyStreamForce != nullptr) {
     check(api.aclrtDestroyStreamForce(internal_->raw), "aclrtDestroyStreamForce");
   } else {
     check(api.aclrtDestroyStream(internal_->raw), "aclrtDestroyStream");
@@ -97,7 +115,7 @@ void Lane::close_device() {
   for (uint64_t address : device_->pool.remove_segments(true)) {
     check(api.aclrtFree(reinterpret_cast<void *>(address)), "aclrtFree");
   }
-  check(api.aclrtResetDevice(device_->index), "aclrtResetDevice");
+  if (!device_->lost()) check(api.aclrtResetDevice(device_->index), "aclrtResetDevice");
   internal_->release();
 }
 

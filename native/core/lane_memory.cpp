@@ -12,6 +12,7 @@
 namespace aiocann::core {
 
 Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
+  if (Status status = mem->gone(); !status.is_ok()) return status;
   Pool &pool = device_->pool;
   int32_t code = 0;
   // More than once only when another thread takes what this one has just made.

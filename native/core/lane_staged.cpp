@@ -161,7 +161,7 @@ void Lane::step(Op *part) {
     case OpKind::kChunkToDevice: {
       Op *parent = part->parent;
       Stream *stream = part->stream;
-      if (!stream->aborted && !stream->failed(parent)) {
+      if (!stream->aborted && !stream->gone && !stream->failed(parent)) {
         const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned),
                                                     part->nbytes, part->chunk->base, part->nbytes,
                                                     ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);

@@ -47,6 +47,10 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
     return Verdict::kGone;
   }
   if (stream->aborted) return Verdict::kHeld;
+  if (stream->gone && op->kind != OpKind::kStreamClose && op->assigned == 0 &&
+      !op->requested.load(std::memory_order_acquire)) {
+    return fail_head(stream, op, reset_.why);
+  }
   if (op->kind == OpKind::kStreamClose) return submit_close(stream, op);
   const bool begun = op->assigned > 0;
   // Another lane is at its operands: it pokes the stream when it has answered.
@@ -54,7 +58,7 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
   if (stream->faulted() && !begun) return not_on_device(stream, op);
   if (!stream->has_credit()) return Verdict::kHeld;
   Verdict verdict = Verdict::kHeld;
-  if (!ready_event(stream, op, &verdict)) return verdict;
+  if (!stream->gone && !ready_event(stream, op, &verdict)) return verdict;
   if (!begun && !ready_memory(stream, op, &verdict)) return verdict;
   switch (op->kind) {
     case OpKind::kMemcpy:
@@ -88,6 +92,10 @@ bool Lane::ready_memory(Stream *stream, Op *op, Verdict *verdict) {
 }
 
 bool Lane::ready_mem(Stream *stream, Op *op, Mem *mem, Verdict *verdict) {
+  if (Status status = mem->gone(); !status.is_ok()) {
+    *verdict = fail_head(stream, op, status);
+    return false;
+  }
   if (mem->address.load(std::memory_order_acquire) != 0) return true;
   if (mem->device == device_) {
     const Status status = allocate(mem, 0, Pool::By::kLane);

@@ -13,6 +13,7 @@ aiocann_mem::aiocann_mem(MemKind mem_kind, Runtime *rt, Device *dev, uint64_t si
   dropped_.owner = this;
   unused_.kind = CommandKind::kMemUnused;
   unused_.owner = this;
+  if (device != nullptr) epoch = device->epoch();
   runtime->retain();
   if (kind != MemKind::kInternal) add(runtime->counters.live_buffers);
 }
@@ -20,6 +21,13 @@ aiocann_mem::aiocann_mem(MemKind mem_kind, Runtime *rt, Device *dev, uint64_t si
 aiocann_mem::~aiocann_mem() {
   if (kind != MemKind::kInternal) subtract(runtime->counters.live_buffers);
   runtime->release();
+}
+
+Status aiocann_mem::gone() const {
+  if (device == nullptr || epoch == device->epoch()) return Status::ok();
+  return Status::error(AIOCANN_E_CLOSED,
+                       "%llu bytes of memory are closed: device %d was reset, which took them.",
+                       static_cast<unsigned long long>(nbytes), device->index);
 }
 
 void aiocann_mem::retain_handle() {

@@ -35,6 +35,9 @@ struct aiocann_mem {
   /// For a memory found by address: false when it is already on its way out.
   bool try_use();
 
+  /// Ok, or that the reset of its device has taken it.
+  aiocann::core::Status gone() const;
+
   bool is_device() const { return device != nullptr; }
   /// The one stream that has used it, 0 when none, kManyStreams when several.
   uint64_t only_stream() const { return stream_id_.load(std::memory_order_acquire); }
@@ -44,6 +47,7 @@ struct aiocann_mem {
   aiocann::core::Runtime *const runtime;  ///< Owns: one reference
   aiocann::core::Device *const device;
   const uint64_t nbytes;
+  uint32_t epoch = 0;  ///< of the device when it was asked for
   std::atomic<uint64_t> address{0};
   /// Of the pool. Thread: the lane of device, or whoever makes the mem.
   aiocann::core::Block *block = nullptr;

@@ -88,6 +88,8 @@ const char *aiocann_op::name() const {
       return "allocate";
     case OpKind::kMemoryInfo:
       return "memory info";
+    case OpKind::kReset:
+      return "reset";
     case OpKind::kChunkToDevice:
     case OpKind::kChunkToHost:
     case OpKind::kCrossRead:
@@ -143,6 +145,8 @@ namespace aiocann::core {
 namespace {
 
 void drop_operands(Op *op) {
+  if (op->foreign != nullptr) op->foreign->foreign_uses.fetch_sub(1, std::memory_order_acq_rel);
+  op->foreign = nullptr;
   for (Side *side : {&op->dst, &op->src}) {
     if (side->mem != nullptr) side->mem->release();
     side->mem = nullptr;

@@ -58,6 +58,7 @@ enum class OpKind : uint8_t {
   kPinned,
   kAllocate,
   kMemoryInfo,
+  kReset,
   // internal: never seen by users and not counted
   kProbe,  ///< nothing but a marker
   kChunkToDevice,
@@ -118,6 +119,8 @@ struct aiocann_op {
   aiocann::core::Stream *const stream;    ///< Owns: one reference, where not null
   aiocann::core::Side dst, src;
   uint64_t nbytes = 0;
+  aiocann::core::Device *foreign =
+      nullptr;  ///< whose memory it uses, where that is not its stream's; counted there
   aiocann_op *mark = nullptr;      ///< of a wait. Owns: one reference
   aiocann_graph *graph = nullptr;  ///< Owns: one reference
   aiocann::core::Delivery home;

@@ -6,7 +6,39 @@ namespace aiocann::core {
 
 uint64_t Block::address() const { return segment->address + offset; }
 
+namespace {
+
+void delete_segment(Segment *segment) {
+  for (Block *block = segment->first; block != nullptr;) {
+    Block *next = block->after;
+    delete block;
+    block = next;
+  }
+  delete segment;
+}
+
+}  // namespace
+
 Pool::~Pool() { remove_segments(true); }
+
+void Pool::condemn() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  free_.clear();
+  lent_.clear();
+  for (Segment *segment : segments_) {
+    for (Block *block = segment->first; block != nullptr; block = block->after) {
+      segment->condemned += block->generations > 0 ? 1 : 0;
+    }
+    if (segment->condemned > 0) {
+      condemned_.insert(segment);
+    } else {
+      delete_segment(segment);
+    }
+  }
+  segments_.clear();
+  reserved_.store(0, std::memory_order_relaxed);
+  used_.store(0, std::memory_order_relaxed);
+}
 
 uint64_t Pool::segment_bytes(uint64_t nbytes) {
   const uint64_t wanted = rounded(nbytes);
@@ -75,6 +107,7 @@ Block *Pool::split_locked(Block *block, uint64_t nbytes) {
 
 void Pool::lend(Block *block, uint64_t stream, By by) {
   std::lock_guard<std::mutex> guard(mutex_);
+  if (block->segment->condemned > 0) return;
   used_.fetch_sub(block->nbytes, std::memory_order_relaxed);
   // An earlier mem of this block may still be in use by another stream: then no one order protects it.
   const bool one_order = stream != 0 && (block->stream == 0 || stream_of(block->stream) == stream);
@@ -85,6 +118,13 @@ void Pool::lend(Block *block, uint64_t stream, By by) {
 
 void Pool::give_back(Block *block, bool dropped) {
   std::lock_guard<std::mutex> guard(mutex_);
+  if (Segment *segment = block->segment; segment->condemned > 0) {
+    if (--block->generations == 0 && --segment->condemned == 0) {
+      condemned_.erase(segment);
+      delete_segment(segment);
+    }
+    return;
+  }
   if (!dropped) used_.fetch_sub(block->nbytes, std::memory_order_relaxed);
   if (--block->generations == 0) {
     if (block->lent && block->stream != UINT64_MAX) {
@@ -160,6 +200,8 @@ std::vector<uint64_t> Pool::remove_segments(bool all) {
     it = segments_.erase(it);
   }
   if (all) {
+    for (Segment *segment : condemned_) delete_segment(segment);
+    condemned_.clear();
     free_.clear();
     lent_.clear();
     used_.store(0, std::memory_order_relaxed);

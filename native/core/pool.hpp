@@ -32,6 +32,7 @@ struct Block {
 struct Segment {
   uint64_t address = 0, nbytes = 0;
   Block *first = nullptr;
+  uint32_t condemned = 0;  ///< the driver has taken it: blocks that have yet to come back
 };
 
 class Pool {
@@ -61,6 +62,9 @@ class Pool {
   /// Takes out the segments with nothing in them (all: every segment, for closing): addresses to free.
   std::vector<uint64_t> remove_segments(bool all);
 
+  /// The driver has taken all of it back. What is still in use is forgotten when it comes back.
+  void condemn();
+
   uint64_t reserved_bytes() const { return reserved_.load(std::memory_order_relaxed); }
   uint64_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
   /// For tests: every invariant of the structure.
@@ -86,6 +90,7 @@ class Pool {
   Sorted free_;
   std::map<uint64_t, Sorted> lent_;  ///< by key
   std::set<Segment *> segments_;
+  std::set<Segment *> condemned_;
   std::atomic<uint64_t> reserved_{0}, used_{0};
 };
 

@@ -39,6 +39,12 @@ void Reactor::start() {
 
 Status Reactor::choose(Family wanted, void *internal_raw) {
   Status refused;
+  if (completion_ != nullptr) {  // chosen before the device was reset
+    const char *call = "";
+    completion_->resume(static_cast<uint64_t>(id_));
+    const int32_t code = completion_->subscribe(internal_raw, &call);
+    return code == 0 ? refused : device_->lane->driver_error(code, call);
+  }
   for (Family family :
        {Family::kCallback, Family::kCallbackBlock, Family::kHostFunc, Family::kQuery}) {
     // That a callback holds its stream has to be asked for.

@@ -45,7 +45,8 @@ aiocann_stream::aiocann_stream(Device *on, void *raw_stream, int32_t stream_id, 
       raw(raw_stream),
       driver_id(stream_id),
       id(next_stream_id.fetch_add(1, std::memory_order_relaxed)),
-      internal(is_internal) {
+      internal(is_internal),
+      epoch(on->epoch()) {
   poke_command.kind = CommandKind::kStreamPoke;
   poke_command.owner = this;
   release_command.kind = CommandKind::kStreamRelease;
@@ -337,6 +338,42 @@ void aiocann_stream::work_dropped(int32_t code, Settler &settler) {
   work_dropped_ = false;
 }
 
+void aiocann_stream::work_lost(const Status &why, Settler &settler) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  for (Op *op = submitted_.front(); op != nullptr; op = OpList::after(op)) {
+    if (fault_.is_ok()) op->fail(why);
+    op->event_dropped = true;
+  }
+  work_dropped_ = true;
+  passed_sequence_ = next_sequence_;
+  advance_locked(settler);
+  work_dropped_ = false;
+}
+
+void aiocann_stream::refuse_pins() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  pins_refused_ = true;
+}
+
+bool aiocann_stream::pinned() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  return pins_ > 0;
+}
+
+bool aiocann_stream::has_passed(const Op *op) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  return op->is_passed || op->sequence <= passed_sequence_;
+}
+
+void aiocann_stream::begin_anew(void *raw_stream, int32_t stream_id) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  raw = raw_stream;
+  driver_id = stream_id;
+  pins_refused_ = false;
+  early_faults_.clear();
+  knows_appended_task_ = false;
+}
+
 void aiocann_stream::add_host_part(Op *op) {
   std::lock_guard<std::mutex> guard(mutex_);
   ++op->host_left;
@@ -344,13 +381,15 @@ void aiocann_stream::add_host_part(Op *op) {
 
 NativeEvent *aiocann_stream::pin_event(Op *op) {
   std::lock_guard<std::mutex> guard(mutex_);
-  if (op->event == nullptr || op->is_passed) return nullptr;
+  if (op->event == nullptr || op->is_passed || pins_refused_) return nullptr;
   ++op->event_pins;
+  ++pins_;
   return op->event;
 }
 
 void aiocann_stream::unpin_event(Op *op) {
   std::lock_guard<std::mutex> guard(mutex_);
+  --pins_;
   if (--op->event_pins > 0 || !op->is_passed) return;
   device->events.let_go(op->event);
   op->event = nullptr;

@@ -64,6 +64,14 @@ struct aiocann_stream {
   /// Makes every op that is not settled fail: the runtime has given up on them. Unless the device has stopped
   /// working on this stream, what they use is never freed.
   void give_up(const Status &why, bool device_has_stopped, Settler &settler, uint64_t *n_ops);
+  /// The reset of the device took all that has been submitted: it fails because of why, and passes.
+  void work_lost(const Status &why, Settler &settler);
+  /// From now on nobody gets hold of an event; pinned(): somebody still has one.
+  void refuse_pins();
+  bool pinned();
+  bool has_passed(const Op *op);
+  /// Of the internal stream, after a reset: another stream of the driver.
+  void begin_anew(void *raw_stream, int32_t stream_id);
   /// Asks the lane to look at this stream's head.
   void poke();
 
@@ -83,10 +91,11 @@ struct aiocann_stream {
   Status take_unreported();
 
   aiocann::core::Device *const device;
-  void *const raw;  ///< aclrtStream
-  const int32_t driver_id;
+  void *raw;  ///< aclrtStream; as driver_id, fixed but for begin_anew
+  int32_t driver_id;
   const uint64_t id;  ///< unique in the process: a key that is never reused, unlike the address
   const bool internal;
+  const uint32_t epoch;              ///< of the device when it was made
   std::atomic<bool> closing{false};  ///< no new commands
   std::atomic<uint64_t> unsettled{0};
 
@@ -98,6 +107,8 @@ struct aiocann_stream {
   bool is_ready = false;  ///< in the lane's ready list
   bool destroyed = false;
   bool aborted = false;       ///< by us, when closing: the device has dropped its work
+  bool stopped = false;       ///< by a reset: the device has dropped its work
+  bool gone = false;          ///< the reset took it from the driver
   bool stalled = false;       ///< the device waits in vain, and could not be made to stop
   bool wants_marker = false;  ///< in the lane's list of streams with unmarked work
   uint32_t unmarked = 0;      ///< commands submitted since the last marker
@@ -127,6 +138,8 @@ struct aiocann_stream {
   uint32_t tasks_in_driver_ = 0;
   uint32_t host_parts_ = 0;
   bool wants_drained_ = false, wants_credit_ = false;
+  bool pins_refused_ = false;
+  uint32_t pins_ = 0;
   bool work_dropped_ = false;  ///< nothing submitted waits for anything any more
   Status fault_;  ///< of the first op that the device failed; later ones fail because of it
   uint64_t fault_op_ = 0;

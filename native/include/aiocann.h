@@ -156,6 +156,11 @@ int32_t aiocann_device_poisoned(const aiocann_device *dev); /* 1 after a device 
 int32_t aiocann_device_can_access_peer(const aiocann_device *dev, const aiocann_device *peer);
 int32_t aiocann_device_memory_info(aiocann_device *dev, aiocann_loop *home, aiocann_op **op);
 
+/* Starts the device anew: closes all its handles (streams, memory, graphs: their further use fails with E_CLOSED),
+ * lets what is in flight on it fail, and resets it through the driver. Failing, *op says what to do; the device is
+ * then of no use until another reset. */
+int32_t aiocann_device_reset(aiocann_device *dev, aiocann_loop *home, aiocann_op **op);
+
 /* ---- memory ------------------------------------------------------------------------------------------- */
 
 /* Device memory from the device's pool. When the pool can answer at once *mem is set and *op is NULL;

@@ -27,6 +27,10 @@ struct Simulator {
   void (*clear_faults)();
   int32_t (*hold)(int32_t, int32_t);
   int32_t (*release)(int32_t, int32_t);
+  void (*let_go)();
+  void (*start_anew)();
+  int32_t (*lose)(int32_t, int32_t, int32_t);
+  int32_t (*restore)(int32_t);
   uint64_t (*counter)(const char *);
   const char *(*last_misuse)();
 
@@ -43,6 +47,10 @@ struct Simulator {
     find(library, "aiocann_sim_clear_faults", &clear_faults);
     find(library, "aiocann_sim_hold", &hold);
     find(library, "aiocann_sim_release", &release);
+    find(library, "aiocann_sim_let_go", &let_go);
+    find(library, "aiocann_sim_reset", &start_anew);
+    find(library, "aiocann_sim_lose", &lose);
+    find(library, "aiocann_sim_restore", &restore);
     find(library, "aiocann_sim_counter", &counter);
     find(library, "aiocann_sim_last_misuse", &last_misuse);
   }
@@ -190,7 +198,7 @@ class Runtime {
   }
   ~Runtime() {
     if (raw == nullptr) return;
-    close();
+    close();  // idempotent
     aiocann_runtime_release(raw);
   }
 
