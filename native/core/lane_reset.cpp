@@ -78,6 +78,11 @@ bool Lane::step_reset() {
 void Lane::reset_device() {
   Completion &completion = device_->reactor->completion();
   if (!device_->lost()) {
+    // What has been called back is taken first, where a last callback can follow it.
+    if (internal_->stopped) {
+      device_->reactor->stop(internal_->raw);
+      api_->aclrtStreamAbort(internal_->raw);  // should it not have come
+    }
     for (Stream *stream : streams_) completion.unsubscribe(stream->raw);
     completion.unsubscribe(internal_->raw);
     device_->reactor->stop(nullptr);

@@ -118,9 +118,10 @@ void others_finish_first() {
   aiocann_mem *mem = rt.allocate(64 * kMiB, 0), *far = rt.allocate(64 * kMiB, 1);
   std::vector<unsigned char> back(64 * kMiB);
   finish(rt.loop, rt.fill(here, mem, 9));
+  finish(rt.loop, rt.copy(there, of(far), of(mem), 64));  // they know each other
   CHECK_OK(sim().hold(1, -1));
   aiocann_op *peer = rt.copy(there, of(far), of(mem), 64 * kMiB);
-  usleep(2000);
+  usleep(50000);
   aiocann_op *begun = reset(rt);
   usleep(20000);
   CHECK_EQ(aiocann_op_state(begun), 0);
