@@ -22,13 +22,17 @@ void TaskQueue::advance() {
   delete spare_.exchange(finished, std::memory_order_acq_rel);
 }
 
-TaskQueue::~TaskQueue() {
+void TaskQueue::clear() {
   for (Block *block = head_; block != nullptr;) {
     Block *next = block->next;
     delete block;
     block = next;
   }
-  delete spare_.load();
+  delete spare_.exchange(nullptr);
+  head_ = tail_ = nullptr;
+  head_index_ = tail_index_ = 0;
 }
+
+TaskQueue::~TaskQueue() { clear(); }
 
 }  // namespace aiocann::sim

@@ -149,6 +149,9 @@ class TaskQueue {
   }
   void pop() { head_->slot(head_index_++)->~Task(); }
 
+  /// Gives its memory back. Empty, and nobody at either end.
+  void clear();
+
  private:
   static constexpr uint32_t kBlockTasks = 64;
   struct Block {

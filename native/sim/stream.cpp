@@ -282,7 +282,13 @@ void Stream::discard(aclError code) {
 }
 
 void Stream::close() {
-  while (state_.load(std::memory_order_acquire) != kIdle && !machine_is_stopping()) sched_yield();
+  while (state_.load(std::memory_order_acquire) != kIdle) {
+    if (machine_is_stopping()) return;
+    sched_yield();
+  }
+  // Its slot may not be taken again for long.
+  std::lock_guard<std::mutex> lock(submit_mutex_);
+  queue_.clear();
 }
 
 }  // namespace aiocann::sim

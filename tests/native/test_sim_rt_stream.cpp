@@ -1,4 +1,6 @@
 // Streams: identity, order, synchronisation, failure modes, abort, limits.
+#include <malloc.h>
+
 #include "sim_rt.hpp"
 
 namespace {
@@ -258,6 +260,23 @@ void streams_run_out() {
 }
 
 /// Records in which order streams got to run, on one worker.
+void a_destroyed_stream_keeps_no_memory() {
+  void *memory = device_memory(kKiB);
+  const auto use = [memory] {
+    for (int i = 0; i < 100; ++i) {
+      aclrtStream stream = new_stream();
+      CHECK_OK(aclrtMemsetAsync(memory, kKiB, 1, kKiB, stream));
+      CHECK_OK(aclrtSynchronizeStream(stream));
+      CHECK_OK(aclrtDestroyStream(stream));
+    }
+  };
+  use();
+  const size_t before = mallinfo2().uordblks;
+  use();
+  // A slot is taken again as late as possible, so each of these was a fresh one.
+  CHECK(mallinfo2().uordblks < before + 100 * 1000);
+}
+
 void priorities_are_respected() {
   std::vector<aclrtStream> streams;
   std::vector<aclrtEvent> events;
@@ -302,6 +321,7 @@ int main() {
   stop_on_failure_is_for_the_whole_context();
   task_ids_increase_per_stream();
   streams_run_out();
+  a_destroyed_stream_keeps_no_memory();
   priorities_are_respected();
   while (aclrtResetDevice(0) == ACL_SUCCESS) {
   }
