@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 import warnings
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 import aiocann
 from aiocann import AiocannError, Runtime, SimulatorWarning, open_runtime
+from aiocann.doctor import examine
 from aiocann.home import CANN_VERSIONS, make_home
 
 if TYPE_CHECKING:
@@ -27,12 +29,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--version", action="version", version=f"aiocann {aiocann.__version__}"
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    info = commands.add_parser("info", help="show the driver and its devices")
-    info.add_argument("--json", action="store_true", help="as JSON")
-    info.add_argument(
-        "--driver", choices=("auto", "cann", "sim"), help="default: AIOCANN_DRIVER"
-    )
-    info.add_argument("--devices", type=int, metavar="N", help="the first N only")
+    for name, text in (
+        ("info", "show the driver and its devices"),
+        ("doctor", "find out what works; the exit status is 1 if something does not"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--json", action="store_true", help="as JSON")
+        command.add_argument(
+            "--driver", choices=("auto", "cann", "sim"), help="default: AIOCANN_DRIVER"
+        )
+        command.add_argument("--devices", type=int, metavar="N", help="the first N")
     home = commands.add_parser(
         "sim-home",
         help="lay out a folder like a CANN installation, with the simulator behind it",
@@ -44,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.command == "sim-home":
         return _make_home(options.folder, options.cann)
+    if options.command == "doctor":
+        return _doctor(options.driver, options.devices, as_json=options.json)
     try:
         found = anyio.run(_collect, options.driver, options.devices)
     except (AiocannError, ValueError) as exc:
@@ -66,6 +74,22 @@ def _make_home(folder: str, cann: str) -> int:
     print(f"  source {root / 'set_env.sh'}")
     print("  link with -I include -L lib64 -lascendcl -lnnopbase -lopapi")
     return 0
+
+
+def _doctor(driver: str | None, devices: int | None, *, as_json: bool) -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulatorWarning)  # it is one of the checks
+        checks = anyio.run(examine, driver, devices)
+    is_well = all(check.state != "failed" for check in checks)
+    if as_json:
+        found = {"ok": is_well, "checks": [asdict(check) for check in checks]}
+        print(json.dumps(found, indent=2))
+    else:
+        _print_table(
+            ["check", "", "found"],
+            [[check.name, check.state, check.detail] for check in checks],
+        )
+    return 0 if is_well else 1
 
 
 async def _collect(driver: str | None, devices: int | None) -> dict[str, Any]:

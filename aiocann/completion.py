@@ -8,7 +8,6 @@ wait on. Each await has a waiter of its own, so cancelling one touches nothing e
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 import time
 from typing import (
@@ -33,12 +32,14 @@ from aiocann.errors import (
     error_for,
 )
 from aiocann.ledger import failure_of, in_flight, note_failure
+from aiocann.logs import log
 from aiocann.native import NULL, lib, to_error
 from aiocann.reactor import (
     Home,
     Reactor,
     TrioReactor,
     current_reactor,
+    drain_here,
     orphans,
 )
 
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["Operation"]
 
 T = TypeVar("T")
-log = logging.getLogger("aiocann")
 
 _op_id = lib.aiocann_op_id
 _op_state = lib.aiocann_op_state
@@ -160,7 +160,10 @@ class Operation(Generic[T]):
     @property
     def done(self) -> bool:
         """Whether it has finished, well or not."""
-        return self._state != 0 or self._poll()
+        done = self._state != 0 or self._poll()
+        if done and sites.is_debugging:
+            drain_here()
+        return done
 
     @property
     def failed(self) -> bool:
@@ -215,6 +218,9 @@ class Operation(Generic[T]):
 
     def _after_turn(self) -> Generator[Any, Any, T]:
         reactor = current_reactor()
+        if sites.is_debugging:
+            # Whoever knows that this is done may take what came before for done.
+            drain_here()
         if reactor.needs_turn():
             yield from reactor.turn()
         return self.result()
@@ -382,6 +388,16 @@ class Operation(Generic[T]):
         return int(lib.aiocann_op_timestamp_us(self._pointer)) if self._pointer else 0
 
     @property
+    def stream(self) -> Stream | None:
+        """The stream it runs on, where it has one."""
+        return self._stream
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its outcome was taken over; unlike `done`, asks nobody."""
+        return self._state != 0
+
+    @property
     def age(self) -> float:
         """Seconds since it was enqueued."""
         return _monotonic() - self._time
@@ -391,7 +407,16 @@ class Operation(Generic[T]):
         if self._error is None or self._retrieved:
             return None
         self._retrieved = True
-        log.error("%s, and nobody awaited it", self._error)
+        stream = self._stream
+        log.error(
+            "%s, and nobody awaited it",
+            self._error,
+            extra={
+                "op": self.kind,
+                "device": None if stream is None else stream.device.index,
+                "stream": None if stream is None else stream.number,
+            },
+        )
         return clone(self._error)
 
 

@@ -4,16 +4,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aiocann.arguments import require_int
 from aiocann.backend import Backend
 from aiocann.enqueue import enqueue, enqueue_allocation
 from aiocann.errors import ClosedResourceError, usage
 from aiocann.memory import Block, DeviceBuffer
 from aiocann.native import NULL, lib, text
-from aiocann.stream import Stream, StreamContext
+from aiocann.reactor import raise_forked
+from aiocann.stream import Stream, StreamContext, adopt_stream, create_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aiocann.completion import Operation
     from aiocann.runtime import Runtime
 
@@ -66,6 +71,7 @@ class Device:
         ClosedResourceError
             The runtime is closed.
         """
+        raise_forked()
         if self.runtime.closed:
             raise ClosedResourceError(
                 f"device {self.index} belongs to a runtime that is closed: open "
@@ -80,6 +86,10 @@ class Device:
 
     def can_access_peer(self, other: Device) -> bool:
         """Whether it can reach the memory of `other` without the host."""
+        if not isinstance(other, Device):
+            raise TypeError(f"a Device of the same runtime is needed, not {other!r}")
+        if other.runtime is not self.runtime:
+            raise usage("the devices are of two runtimes, one of which is closed")
         if other is self:
             return True
         return bool(lib.aiocann_device_can_access_peer(self.native(), other.native()))
@@ -110,7 +120,31 @@ class Device:
         priority : int, optional
             0 (highest) to 7; the driver's default otherwise.
         """
-        return StreamContext(self, priority)
+        return StreamContext(self, partial(create_stream, self, priority))
+
+    def adopt_stream(
+        self, handle: int, before: Callable[[], object] | None = None
+    ) -> StreamContext:
+        """Use another library's stream: ``async with device.adopt_stream(h) as s``.
+
+        It must be of the device's primary context. It is never destroyed, aborted or
+        subscribed to; leaving waits for what was enqueued here, and lets go of it.
+        ``await s.synchronize()`` also covers what the other library has enqueued.
+
+        Parameters
+        ----------
+        handle : int
+            The ``aclrtStream``; it must stay valid until this is left.
+        before : callable, optional
+            Called before each enqueueing here, to hand over what the other library
+            holds back in a queue on the host; else this work would overtake that. (What
+            is enqueued here is submitted a little later: await it before the other
+            library enqueues what must follow it.)
+        """
+        handle = require_int(handle, "handle", 0, 2**64 - 1)
+        if before is not None and not callable(before):
+            raise TypeError(f"before must be a function or None, not {before!r}")
+        return StreamContext(self, partial(adopt_stream, self, handle, before))
 
     def allocate(
         self, nbytes: int, *, stream: Stream | None = None
@@ -147,9 +181,9 @@ class Device:
     def _allocate(
         self, nbytes: int, stream: Stream | None, *, nowait: bool
     ) -> Operation[DeviceBuffer]:
-        nbytes = int(nbytes)
-        if nbytes <= 0:
-            raise usage(f"cannot allocate {nbytes} bytes: ask for at least one")
+        nbytes = require_int(nbytes, "nbytes", 1)
+        if stream is not None and not isinstance(stream, Stream):
+            raise TypeError(f"stream must be a Stream of the device, not {stream!r}")
         if stream is not None and stream.device is not self:
             raise usage(
                 f"the stream is of device {stream.device.index}, not of device "

@@ -70,7 +70,7 @@ class Event:
             One of them is not recorded or not done, or they are of two devices, whose
             clocks differ.
         """
-        end, start = self.recording(), since.recording()
+        end, start = self.recording(), require_event(since).recording()
         if self.device_index != since.device_index:
             raise usage(
                 f"the events are of devices {since.device_index} and "
@@ -82,3 +82,12 @@ class Event:
         if not first or not last:
             raise usage("this driver gave no timestamp for one of the events")
         return (last - first) / 1000.0
+
+
+def require_event(value: object) -> Event:
+    """Return `value`, which must be an event."""
+    if not isinstance(value, Event):
+        raise TypeError(
+            f"an event is needed, such as stream.record() returns, not {value!r}"
+        )
+    return value

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from aiocann.device import Device
     from aiocann.node import Node
-    from aiocann.sites import Site
+    from aiocann.sites import Site, Stack
 
 __all__ = ["Graph", "supports_node"]
 
@@ -97,7 +97,7 @@ class Graph:
         node: Node = self._nodes[index].node
         return node.describe()
 
-    def node_site(self, index: int) -> Site | None:
+    def node_site(self, index: int) -> Site | Stack | None:
         """Return the line that built a node, by its native number."""
         node: Node = self._nodes[index].node
         return node.site

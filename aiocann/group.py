@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 from collections import deque
 from collections.abc import (
@@ -20,6 +19,7 @@ import anyio
 
 from aiocann.completion import Interruption, settled
 from aiocann.errors import AiocannError, ClosedResourceError, usage
+from aiocann.logs import log
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,7 +35,6 @@ __all__ = ["DeviceGroup"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-log = logging.getLogger("aiocann")
 
 
 class _Slot(Generic[R]):

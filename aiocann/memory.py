@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Union, final
 import numpy as np
 import numpy.typing as npt
 
+from aiocann import debug, sites
+from aiocann.arguments import LARGEST, require_int
 from aiocann.errors import ClosedResourceError, usage
 from aiocann.native import check, ffi, lib
 from aiocann.tensor import Tensor
@@ -102,8 +104,8 @@ class DeviceBuffer:
             raise TypeError("a buffer is cut by a slice of bytes: buf[a:b]")
         if window.step not in (None, 1):
             raise usage("a view of a buffer is without gaps: buf[a:b], with no step")
-        start = 0 if window.start is None else window.start
-        stop = self.nbytes if window.stop is None else window.stop
+        start = _bound(window.start, 0)
+        stop = _bound(window.stop, self.nbytes)
         start = start + self.nbytes if start < 0 else start
         stop = stop + self.nbytes if stop < 0 else stop
         if not 0 <= start <= stop <= self.nbytes:
@@ -124,6 +126,12 @@ class DeviceBuffer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _bound(value: Any, default: int) -> int:
+    if value is None:
+        return default
+    return require_int(value, "a bound of a slice of bytes", -LARGEST)
 
 
 #: What a copy takes: device memory, a tensor, or any C-contiguous host buffer.
@@ -162,10 +170,13 @@ def from_pointer(
     DeviceBuffer
         Closing it forgets the memory and frees nothing.
     """
-    if address <= 0 or nbytes <= 0:
-        raise usage(f"no memory is at address {address} with {nbytes} bytes")
+    address = require_int(address, "address", 1, 2**64 - 1)
+    nbytes = require_int(nbytes, "nbytes", 1, 2**64 - address)
+    native = getattr(device, "native", None)
+    if native is None:
+        raise TypeError(f"device must be an aiocann.Device, not {device!r}")
     out = ffi.new("aiocann_mem *[1]")
-    check(lib.aiocann_mem_wrap(device.native(), address, nbytes, out))
+    check(lib.aiocann_mem_wrap(native(), address, nbytes, out))
     return DeviceBuffer(Block(out[0], nbytes, device, owner), 0, nbytes)
 
 
@@ -264,7 +275,15 @@ def device_span(block: Block, offset: int) -> Any:
 
 def host_side(value: object, *, writable: bool) -> tuple[Any, Any]:
     """Return the ``aiocann_span`` of a host buffer, and its export; see `host_span`."""
-    export = host_span(value, writable=writable)
+    guarded = sites.is_debugging
+    thawed = guarded and writable and debug.writable_again(value)
+    try:
+        export = host_span(value, writable=writable)
+    finally:
+        if thawed:
+            debug.protect(value)
     span = _new(_span)
     span.host = export
+    if guarded:
+        return span, debug.Guard(value, export, writable=writable)
     return span, export

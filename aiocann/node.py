@@ -6,7 +6,7 @@ from itertools import count
 
 from aiocann.errors import usage
 from aiocann.optable import Op, Rule, infer
-from aiocann.sites import Site, here
+from aiocann.sites import Site, Stack, here
 from aiocann.tensor import Tensor, require_tensor
 
 __all__ = ["Node", "build"]
@@ -32,7 +32,7 @@ class Node:
     __slots__ = ("number", "rule", "site", "srcs")
 
     def __init__(
-        self, rule: Rule, srcs: tuple[Tensor | None, ...], site: Site | None
+        self, rule: Rule, srcs: tuple[Tensor | None, ...], site: Site | Stack | None
     ) -> None:
         self.rule, self.srcs, self.site = rule, srcs, site
         self.number = next(_numbers)

@@ -96,10 +96,12 @@ class Reactor(Home):
         "__weakref__",
         "_fd_lock",
         "_intake",
+        "_now",
         "fd",
         "foreign",
         "posted",
         "spins",
+        "thread_id",
     )
 
     is_asyncio = True
@@ -112,45 +114,55 @@ class Reactor(Home):
         self._intake = _Intake()
         #: Ops of other homes that are awaited here. Kept until they are delivered.
         self.foreign: dict[int, Operation[Any]] = {}
-        #: Ops that another thread finished in Python (`host_call`).
-        self.posted: deque[Operation[Any]] = deque()
+        #: Ids of ops that another thread finished in Python (`host_call`).
+        self.posted: deque[int] = deque()
+        # The id that is being delivered; 0: none.
+        self._now = 0
         #: Awaits of finished ops since this loop last had a turn.
         self.spins = 0
+        #: The thread of the loop.
+        self.thread_id = threading.get_ident()
 
     def drain(self) -> bool:
         """Settle what has completed. True: there may be more, and the eventfd says so.
 
         Whatever interrupts it (ctrl-C), nothing is lost, and the eventfd is written.
         """
+        # A host_call that looks at an op drains inside of a drain.
+        outer, self._now = self._now, 0
         try:
             return self._drain()
         except BaseException as exc:
-            if isinstance(exc, Exception) and self._intake.pending:
-                self._intake.pending.popleft()  # a bug: not the same one for ever
+            # An Exception is a bug of ours: not for the same op for ever.
+            if self._now and not isinstance(exc, Exception):
+                self._intake.pending.appendleft(self._now)
             self._come_again()
             raise
+        finally:
+            self._now = outer
 
     def _drain(self) -> bool:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.fd)
-        posted = self.posted
+        pending, take, posted = self._intake.pending, self._intake.take, self.posted
         while posted:
-            self._deliver_foreign(posted[0])
+            pending.append(posted[0])
             posted.popleft()
-        pending, take = self._intake.pending, self._intake.take
         foreign, budget = self.foreign, _BUDGET
         while True:
             taken = take(self.loop)
             while pending:
-                op_id = pending[0]
+                op_id = self._now = pending[0]
+                pending.popleft()
                 if foreign and op_id in foreign:
-                    self._deliver_foreign(foreign[op_id])
+                    foreign[op_id]._delivered_foreign(self)
+                    foreign.pop(op_id, None)
                 else:
                     op = in_flight.get(op_id)
                     if op is not None:
                         op._delivered(self)
                         in_flight.pop(op_id, None)
-                pending.popleft()
+                self._now = 0
             if taken < _BATCH:
                 orphans.drain()
                 return False
@@ -164,13 +176,13 @@ class Reactor(Home):
             if self.fd >= 0:
                 os.eventfd_write(self.fd, 1)
 
-    def _deliver_foreign(self, op: Operation[Any]) -> None:
-        op._delivered_foreign(self)
-        self.foreign.pop(op.id, None)
+    def call_soon(self, fn: Callable[[], object]) -> bool:
+        """Have the loop call `fn`, from any thread. False: it has closed."""
+        raise NotImplementedError
 
     def post(self, op: Operation[Any]) -> None:
         """Deliver an op from another thread."""
-        self.posted.append(op)
+        self.posted.append(op.id)
         self._come_again()
 
     def watch(self, op: Operation[Any], pointer: Any) -> bool:
@@ -198,6 +210,7 @@ class Reactor(Home):
             fd, self.fd = self.fd, -1
         os.close(fd)
         pending = self._intake.pending
+        pending.extend(self.posted)
         while pending:  # taken, but not delivered when the loop stopped
             orphans.deliver(pending[0])
             pending.popleft()
@@ -285,6 +298,17 @@ class AsyncioReactor(Reactor):
         self._is_cancelled: Callable[[Any], bool] = _no_scopes
         loop.add_reader(self.fd, _Readable(self))
 
+    def call_soon(self, fn: Callable[[], object]) -> bool:
+        """See `Reactor`."""
+        loop = self.loop_ref()
+        try:
+            if loop is not None and loop.is_running():
+                loop.call_soon_threadsafe(fn)
+                return True
+        except RuntimeError:
+            pass  # closed just now
+        return False
+
     def waiter(self) -> asyncio.Future[None]:
         """See `Reactor`."""
         loop = self.loop_ref()
@@ -347,6 +371,14 @@ class TrioReactor(Reactor):
         finally:
             _by_token.pop(self._token, None)
             self.close()
+
+    def call_soon(self, fn: Callable[[], object]) -> bool:
+        """See `Reactor`."""
+        try:
+            self._token.run_sync_soon(fn)
+        except RuntimeError:
+            return False  # trio.RunFinishedError
+        return True
 
     def waiter(self) -> Any:
         """See `Reactor`."""
@@ -557,9 +589,14 @@ def _trio_reactor() -> TrioReactor:
     return reactor
 
 
+def reactors() -> list[Reactor]:
+    """Return those that are attached to a loop."""
+    return [*list(_by_loop.values()), *list(_by_token.values())]
+
+
 def reactor_count() -> int:
     """Count the reactors that are attached to a loop."""
-    return len(_by_loop) + len(_by_token)
+    return len(reactors())
 
 
 def watch_forks() -> None:

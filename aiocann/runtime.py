@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import warnings
@@ -17,7 +16,8 @@ import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
 
-from aiocann import ledger
+from aiocann import debug, ledger
+from aiocann.arguments import LARGEST, require_int, require_number
 from aiocann.completion import (
     Interruption,
     Operation,
@@ -25,6 +25,7 @@ from aiocann.completion import (
     settled,
 )
 from aiocann.device import Device
+from aiocann.dump import listen
 from aiocann.enqueue import enqueue
 from aiocann.errors import (
     E_TIMEOUT,
@@ -33,10 +34,12 @@ from aiocann.errors import (
     ClosedResourceError,
     NativeError,
     SimulatorWarning,
+    UsageError,
     clone,
     error_for,
     usage,
 )
+from aiocann.logs import log, set_driver
 from aiocann.memory import pinned_array
 from aiocann.native import (
     NULL,
@@ -50,13 +53,12 @@ from aiocann.native import (
 from aiocann.reactor import orphans, raise_forked, watch_forks
 from aiocann.sim import ensure_devices
 from aiocann.stream import create_stream
+from aiocann.visible import trouble_with, visible_devices, visible_ids
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ["InFlight", "Runtime", "Statistics", "Unavailable", "open_runtime"]
-
-log = logging.getLogger("aiocann")
 
 
 @dataclass(frozen=True)
@@ -177,11 +179,14 @@ class Runtime:
         -----
         **Source:** aclrtMallocHost.
         """
-        axes = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        if any(n < 0 for n in axes):
-            raise usage(f"an array's extents cannot be negative: {axes}")
+        axes = tuple(
+            require_int(extent, "an array's extent")
+            for extent in (shape if isinstance(shape, Sequence) else (shape,))
+        )
         element = np.dtype(dtype)
-        nbytes = math.prod(axes) * element.itemsize
+        if element.hasobject:
+            raise usage("pinned memory cannot hold Python objects: use a numeric dtype")
+        nbytes = require_int(math.prod(axes) * element.itemsize, "the array's size")
         return enqueue(
             lib.aiocann_pinned_allocate,
             (self.native(), max(nbytes, 1)),
@@ -219,6 +224,7 @@ class Runtime:
 
     def device(self, index: int) -> Device:
         """Return the open device with this logical id."""
+        index = require_int(index, "a device's logical id", -LARGEST)
         for device in self.devices:
             if device.index == index:
                 return device
@@ -254,6 +260,7 @@ class _Shared:
 
 # The same lock: settling an opening looks at what is shared, and the reverse.
 _lock = settle_lock
+_MAX_ID = 2**31 - 2
 _shared: _Shared | None = None
 _warned = False
 
@@ -276,7 +283,9 @@ class open_runtime:  # noqa: N801 - used like a function
         Seconds to wait for work when leaving this, or a stream. What is stuck then is
         leaked, counted and raised.
     debug : bool, optional
-        Log what is opened and closed. Default: ``AIOCANN_DEBUG``.
+        Guard host arrays while they are in flight, note whole enqueueing stacks, report
+        what holds a loop, log what is opened and closed; see `aiocann.debug`. Default:
+        ``AIOCANN_DEBUG``.
 
     Raises
     ------
@@ -298,13 +307,12 @@ class open_runtime:  # noqa: N801 - used like a function
     ) -> None:
         self._driver = driver
         self._devices = _check_devices(devices)
-        if not close_timeout >= 0:
-            raise usage(f"close_timeout is in seconds, not {close_timeout!r}")
-        self._close_timeout = float(close_timeout)
+        # A day of milliseconds fits anywhere; a device that takes longer is stuck.
+        self._close_timeout = min(require_number(close_timeout, "close_timeout"), 1e6)
         self._debug = (
             os.environ.get("AIOCANN_DEBUG", "") not in ("", "0")
             if debug is None
-            else debug
+            else bool(debug)
         )
         self._entered: _Shared | None = None
 
@@ -312,13 +320,15 @@ class open_runtime:  # noqa: N801 - used like a function
         if self._entered is not None:
             raise RuntimeError("this open_runtime() is entered already: call it again")
         raise_forked()
+        listen()
         config = _Config(await _choose_driver(self._driver), self._devices)
         shared = await _acquire(config, self._close_timeout)
         assert shared.opening is not None
         try:
             runtime = await shared.opening
             await _make_streams(runtime)
-        except BaseException:
+        except BaseException as exc:
+            _explain(exc)
             # Cancelled, or failed: the last one to give up closes what may yet open.
             closing = _drop(shared)
             if closing is not None:
@@ -326,7 +336,8 @@ class open_runtime:  # noqa: N801 - used like a function
             raise
         self._entered = shared
         if self._debug:
-            log.info("opened %s: %s", runtime.driver, runtime.library)
+            debug.enable()
+            log.info("opened %s", runtime.library)
         return runtime
 
     async def __aexit__(
@@ -342,15 +353,25 @@ class open_runtime:  # noqa: N801 - used like a function
         assert runtime is not None
         timeout = self._close_timeout
         closing = _drop(shared, timeout)
-        if closing is None:
-            return
         try:
-            await _finish_closing(runtime, closing, timeout)
+            if closing is not None:
+                await _finish_closing(runtime, closing, timeout)
         except AiocannError as failure:
             if exc is None:
                 raise
             # Neither an error nor a cancellation or exit may be replaced by it.
             log.error("%s; while leaving because of another error", failure)
+        finally:
+            if self._debug:
+                debug.disable()
+                log.info("left %s", runtime.library)
+
+
+def _explain(exc: BaseException) -> None:
+    """Add what is wrong with the list of visible devices, where that may be why."""
+    trouble = trouble_with(visible_devices())
+    if trouble and isinstance(exc, UsageError):
+        exc.args = (f"{exc.args[0]} [{trouble}]",)
 
 
 async def _finish_closing(
@@ -387,15 +408,15 @@ def _check_devices(
     if devices is None:
         return None
     if isinstance(devices, int) and not isinstance(devices, bool):
-        if devices < 1:
-            raise usage(f"cannot open {devices} devices: at least one is needed")
-        return devices
+        return require_int(devices, "the number of devices", 1, _MAX_ID + 1)
     if isinstance(devices, (str, bytes)) or not isinstance(devices, Sequence):
         raise TypeError(
             f"devices is a number or a list of logical ids, not {devices!r}"
         )
-    ids = tuple(int(index) for index in devices)
-    if not ids or min(ids) < 0 or len(set(ids)) != len(ids):
+    ids = tuple(
+        require_int(index, "a device's logical id", 0, _MAX_ID) for index in devices
+    )
+    if not ids or len(set(ids)) != len(ids):
         raise usage(f"devices must be distinct ids from 0 up, not {list(devices)!r}")
     return ids
 
@@ -417,6 +438,7 @@ async def _choose_driver(driver: str | None) -> str:
             "no NPU and no CANN were found: aiocann runs on its simulator. Ask for it "
             'with driver="sim" or AIOCANN_DRIVER=sim to silence this',
             SimulatorWarning,
+            UsageError,
             stacklevel=3,
         )
     return "sim"
@@ -507,11 +529,37 @@ def _opened(op: Operation[Runtime]) -> Runtime:
             runtime.unavailable.append(Unavailable(index, error_for(to_error(error))))
         else:
             runtime.devices.append(Device(native, runtime))
+    if shared.config.devices is None:
+        _note_missing(runtime)
     shared.runtime = runtime
+    set_driver(driver)
+    for one in runtime.unavailable:
+        log.warning(
+            "device %d is not available: %s",
+            one.index,
+            one.error,
+            extra={"device": one.index},
+        )
     with _lock:
         if shared.references == 0:  # everyone gave up while it opened
             _close(shared, runtime.close_timeout)
     return runtime
+
+
+def _note_missing(runtime: Runtime) -> None:
+    """List the visible devices that do not exist: the driver leaves them out."""
+    visible = visible_devices()
+    found = len(runtime.devices) + len(runtime.unavailable)
+    trouble = trouble_with(visible)
+    if trouble:
+        log.warning("%s", trouble)
+    for index, physical in enumerate(visible_ids(visible) or ()):
+        if index >= found:
+            missing = usage(
+                f"ASCEND_RT_VISIBLE_DEVICES is {visible!r}, but the machine has no "
+                f"device {physical}"
+            )
+            runtime.unavailable.append(Unavailable(index, missing))
 
 
 async def _make_streams(runtime: Runtime) -> None:

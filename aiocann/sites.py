@@ -37,8 +37,25 @@ class Site(NamedTuple):
         return f"{self.code.co_filename}:{line} in {name}"
 
 
-def here() -> Site | None:
+class Stack(NamedTuple):
+    """A line of the user's program, and how it got there: debug mode."""
+
+    sites: tuple[Site, ...]
+
+    def __str__(self) -> str:
+        """Return the lines, the innermost first."""
+        return ", called from ".join(map(str, self.sites))
+
+
+#: Whether debug mode is on.
+is_debugging = False
+_DEEPEST = 16
+
+
+def here() -> Site | Stack | None:
     """Return the innermost frame outside aiocann; None when there is none."""
+    if is_debugging:
+        return _stack()
     frame = sys._getframe(1)  # noqa: SLF001 - the only cheap way
     while True:
         code = frame.f_code
@@ -52,3 +69,13 @@ def here() -> Site | None:
         if back is None:
             return None
         frame = back
+
+
+def _stack() -> Stack | None:
+    frame = sys._getframe(2)  # noqa: SLF001 - as above
+    sites: list[Site] = []
+    while frame is not None and len(sites) < _DEEPEST:  # type: ignore[redundant-expr]
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            sites.append(Site(frame.f_code, frame.f_lasti))
+        frame = frame.f_back  # type: ignore[assignment]
+    return Stack(tuple(sites)) if sites else None

@@ -10,12 +10,13 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from aiocann import debug, sites
+from aiocann.arguments import require_int
 from aiocann.completion import (
     HostCall,
     Interruption,
     Operation,
     has_known_cause,
-    log,
     settled,
 )
 from aiocann.enqueue import enqueue
@@ -28,8 +29,9 @@ from aiocann.errors import (
     error_for,
     usage,
 )
-from aiocann.event import Event
+from aiocann.event import Event, require_event
 from aiocann.ledger import in_flight
+from aiocann.logs import log
 from aiocann.memory import (
     DeviceBuffer,
     Operand,
@@ -75,10 +77,14 @@ class Stream:
     the work costs nothing more than itself.
     """
 
-    __slots__ = ("__weakref__", "_failed", "_pointer", "device", "number")
+    __slots__ = ("__weakref__", "_before", "_failed", "_pointer", "device", "number")
 
-    def __init__(self, pointer: Any, device: Device) -> None:
+    def __init__(
+        self, pointer: Any, device: Device, before: Callable[[], object] | None = None
+    ) -> None:
         self._pointer: Any = ffi.gc(pointer, lib.aiocann_stream_release)
+        # Called before each enqueueing, on a stream of another library.
+        self._before = before
         #: The device it belongs to.
         self.device = device
         #: Tells streams of a process apart in listings.
@@ -91,13 +97,20 @@ class Stream:
         return f"<aiocann.Stream on {self.device!r}{state}>"
 
     def native(self) -> Any:
-        """Return the native stream.
+        """Return the native stream, to enqueue on it.
 
         Raises
         ------
         ClosedResourceError
             It is closed.
         """
+        pointer = self._open()
+        if self._before is not None:
+            self._before()
+        return pointer
+
+    def _open(self) -> Any:
+        raise_forked()
         pointer = self._pointer
         if pointer is None:
             raise ClosedResourceError(
@@ -109,12 +122,15 @@ class Stream:
     @property
     def handle(self) -> int:
         """The ``aclrtStream``, for other libraries."""
-        return int(lib.aiocann_stream_handle(self.native()))
+        return int(lib.aiocann_stream_handle(self._open()))
 
     @property
     def idle(self) -> bool:
-        """Whether everything that was enqueued has finished, host parts included."""
-        return bool(lib.aiocann_stream_idle(self.native()))
+        """Whether everything that was enqueued has finished, host parts included.
+
+        What another library enqueued on a stream of its own does not count.
+        """
+        return bool(lib.aiocann_stream_idle(self._open()))
 
     # ---- commands ----------------------------------------------------------------
 
@@ -210,6 +226,7 @@ class Stream:
             operands,
             self,
             result,
+            debug.verify_all if sites.is_debugging else None,
         )
 
     @overload
@@ -235,6 +252,9 @@ class Stream:
             `buf` is of another device, or a tensor with gaps.
         """
         stream = self.native()
+        if type(value) is not int or not -256 < value < 256:
+            # Only the low 8 bits count, of numbers that C cannot hold too.
+            value = require_int(value, "value", -(2**512), 2**512) & 0xFF
         block, offset, nbytes = device_side(buf)
         if block.device is not self.device:
             raise usage(
@@ -266,7 +286,7 @@ class Stream:
         event : Event, optional
             The event to record again; a new one by default.
         """
-        event = Event() if event is None else event
+        event = Event() if event is None else require_event(event)
         event._record(self._mark(_MARK_RECORD, "record"), self.device.index)
         return event
 
@@ -281,7 +301,7 @@ class Stream:
             The event was never recorded.
         """
         stream = self.native()
-        mark = event.recording()
+        mark = require_event(event).recording()
         if mark._stream is not None and (
             mark._stream.device.runtime is not self.device.runtime
         ):
@@ -304,6 +324,8 @@ class Stream:
             No loop runs in this thread.
         """
         stream = self.native()
+        if not callable(fn):
+            raise TypeError(f"host_call takes a function and its arguments, not {fn!r}")
         if not current_home().is_live:
             raise RuntimeError(
                 "host_call runs its function on the running loop, and none runs here"
@@ -416,18 +438,18 @@ class Synchronization(Operation[None]):
 class StreamContext:
     """What `Device.stream` returns: opens the stream, drains and closes it."""
 
-    __slots__ = ("_device", "_priority", "_stream", "_token")
+    __slots__ = ("_create", "_device", "_stream", "_token")
 
-    def __init__(self, device: Device, priority: int | None) -> None:
+    def __init__(self, device: Device, create: Callable[[], Operation[Stream]]) -> None:
         self._device = device
-        self._priority = priority
+        self._create = create
         self._stream: Stream | None = None
         self._token: contextvars.Token[Stream | None] | None = None
 
     async def __aenter__(self) -> Stream:
         if self._stream is not None:
             raise RuntimeError("device.stream() opens one stream: call it again")
-        self._stream = stream = await create_stream(self._device, self._priority)
+        self._stream = stream = await self._create()
         self._token = _current.set(stream)
         return stream
 
@@ -464,15 +486,31 @@ def create_stream(device: Device, priority: int | None) -> Operation[Stream]:
     """Make a stream; nobody but its maker closes it."""
     return enqueue(
         lib.aiocann_stream_create,
-        (device.native(), -1 if priority is None else priority),
+        (
+            device.native(),
+            -1 if priority is None else require_int(priority, "priority", 0, 7),
+        ),
         "create_stream",
         (device,),
         finish=_stream_made,
     )
 
 
+def adopt_stream(
+    device: Device, handle: int, before: Callable[[], object] | None
+) -> Operation[Stream]:
+    """Make a stream of another library's ``aclrtStream``."""
+    return enqueue(
+        lib.aiocann_stream_adopt,
+        (device.native(), handle),
+        "adopt_stream",
+        (device, before),
+        finish=_stream_made,
+    )
+
+
 def _stream_made(op: Operation[Stream]) -> Stream:
-    return Stream(lib.aiocann_op_take_result(op._pointer), op._operands[0])
+    return Stream(lib.aiocann_op_take_result(op._pointer), *op._operands)
 
 
 def device_side(value: DeviceBuffer | Tensor) -> tuple[Any, int, int]:

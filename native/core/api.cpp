@@ -278,6 +278,21 @@ int32_t aiocann_stream_create(aiocann_device *dev, int32_t priority, aiocann_loo
   return 0;
 }
 
+int32_t aiocann_stream_adopt(aiocann_device *dev, uint64_t handle, aiocann_loop *home,
+                             aiocann_op **op) {
+  if (Status status = usable(dev); !status.is_ok()) return publish(status);
+  if (handle == 0) {
+    return publish(Status::error(AIOCANN_E_USAGE,
+                                 "The default stream (0) cannot be adopted: it has no events. Pass "
+                                 "the handle of a stream that was created."));
+  }
+  auto *create = new Op(OpKind::kStreamCreate, dev->runtime, nullptr, home, true);
+  create->value = -1;
+  create->values[0] = handle;
+  enqueue(dev->lane.get(), create, op);
+  return 0;
+}
+
 int32_t aiocann_stream_close(aiocann_stream *stream, aiocann_loop *home, aiocann_op **op) {
   Runtime *runtime = stream->device->runtime;
   if (runtime->generation != fork_generation()) return publish(runtime->usable());

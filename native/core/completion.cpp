@@ -49,7 +49,8 @@ class ReportFamily final : public Completion {
   const char *call() const override { return "aclrtLaunchCallback"; }
   int32_t place(Op *op) override {
     Ticket *ticket = tickets_.take(op);
-    const int32_t code = api_.aclrtLaunchCallback(on_marker, ticket, block_, op->stream->raw);
+    const int32_t code =
+        api_.aclrtLaunchCallback(on_marker, ticket, block_, op->stream->marker_raw);
     if (code != 0) tickets_.give_back(ticket);
     return code;
   }
@@ -163,7 +164,7 @@ class HostFuncFamily final : public ListFamily {
   const char *call() const override { return "aclrtLaunchHostFunc"; }
   int32_t place(Op *op) override {
     Ticket *ticket = tickets_.take(op);
-    const int32_t code = api_.aclrtLaunchHostFunc(op->stream->raw, on_marker, ticket);
+    const int32_t code = api_.aclrtLaunchHostFunc(op->stream->marker_raw, on_marker, ticket);
     if (code != 0) tickets_.give_back(ticket);
     return code;
   }

@@ -323,7 +323,9 @@ bool Lane::all_drained() {
 
 void Lane::abort_stuck(uint64_t *aborted, uint64_t *stuck) {
   auto abort = [&](Stream *stream) {
-    if (api_->aclrtStreamAbort != nullptr && api_->aclrtStreamAbort(stream->raw) == 0) {
+    // Not what another library has on its stream.
+    if (!stream->adopted() && api_->aclrtStreamAbort != nullptr &&
+        api_->aclrtStreamAbort(stream->raw) == 0) {
       stream->aborted = true;
       ++*aborted;
     } else {
@@ -374,6 +376,15 @@ void Lane::enqueue(Op *op) {
 
 void Lane::create_stream(Op *op) {
   if (Status status = device_->out_of_use(); !status.is_ok()) return settle(op, status);
+  void *const foreign = reinterpret_cast<void *>(op->values[0]);
+  for (const Stream *known : streams_) {
+    if (foreign != nullptr && known->raw == foreign) {
+      return settle(op, Status::error(AIOCANN_E_USAGE,
+                                      "This stream of device %d is in use here already, as a "
+                                      "stream of ours or adopted before.",
+                                      device_->index));
+    }
+  }
   void *raw = nullptr;
   const int32_t code =
       op->value < 0 ? api_->aclrtCreateStream(&raw)
@@ -384,7 +395,8 @@ void Lane::create_stream(Op *op) {
   }
   int32_t id = -1;
   Status status;
-  if (int32_t failed = api_->aclrtStreamGetId(raw, &id); failed != 0) {
+  if (int32_t failed = api_->aclrtStreamGetId(foreign != nullptr ? foreign : raw, &id);
+      failed != 0) {
     status = driver_error(failed, "aclrtStreamGetId");
   } else {
     const char *call = "";
@@ -395,7 +407,8 @@ void Lane::create_stream(Op *op) {
     api_->aclrtDestroyStream(raw);
     return settle(op, status);
   }
-  auto *stream = new Stream(device_, raw, id, false);
+  auto *stream = foreign != nullptr ? new Stream(device_, foreign, id, false, raw)
+                                    : new Stream(device_, raw, id, false);
   device_->register_stream(stream);
   streams_.push_back(stream);  // takes over the constructor's reference
   add(runtime_->counters.live_streams);
@@ -413,12 +426,12 @@ void Lane::release_stream(Stream *stream) {
 }
 
 void Lane::destroy_raw(Stream *stream, Status *status) {
-  device_->reactor->completion().unsubscribe(stream->raw);
+  device_->reactor->completion().unsubscribe(stream->marker_raw);
   // An aborted stream has nothing left to wait for; where the driver can, we do not even ask.
   const bool force =
       (stream->aborted || stream->stalled) && api_->aclrtDestroyStreamForce != nullptr;
-  const int32_t code =
-      force ? api_->aclrtDestroyStreamForce(stream->raw) : api_->aclrtDestroyStream(stream->raw);
+  const int32_t code = force ? api_->aclrtDestroyStreamForce(stream->marker_raw)
+                             : api_->aclrtDestroyStream(stream->marker_raw);
   if (code != 0)
     *status = driver_error(code, force ? "aclrtDestroyStreamForce" : "aclrtDestroyStream");
 }

@@ -137,6 +137,8 @@ class Lane {
   /// False: for want of an event, later.
   bool place_probe(Stream *stream);
   void probe_unmarked();
+  /// Lets what is launched on marker_raw from now on wait for event, of an adopted stream.
+  Status follow(Stream *stream, const NativeEvent *event);
   void rescue(Stream *stream, Op *op, const Status &why);
 
   // staged copies (lane_staged.cpp)

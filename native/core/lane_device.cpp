@@ -141,7 +141,7 @@ void Lane::close_stream(Stream *stream, bool leak) {
   if (!drained && !stream->aborted) {
     stream->destroyed = true;
     // The stream is leaked, its subscription is not: the system gives the id of a thread to another one.
-    device_->reactor->completion().unsubscribe(stream->raw);
+    device_->reactor->completion().unsubscribe(stream->marker_raw);
     device_->reactor->completion().forget(stream);
     return;
   }

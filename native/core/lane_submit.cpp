@@ -200,6 +200,7 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
         op->event = nullptr;
       }
     }
+    if (stream->adopted() && trouble.is_ok()) trouble = follow(stream, op->event);
     stream->unmarked = 0;
   }
   const bool has_event = op->event != nullptr;
@@ -207,7 +208,9 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
   if (op->kind == OpKind::kMark) tell_submit_waiters(op);
   if (wants_marker) {
     Completion &completion = device_->reactor->completion();
-    const bool tellable = has_event || !completion.needs_event();
+    // Where nothing makes the marker wait for an adopted stream, it would come at once.
+    const bool early = stream->adopted() && !trouble.is_ok();
+    const bool tellable = !early && (has_event || !completion.needs_event());
     op->retain();  // the marker's
     if (const int32_t code = tellable ? completion.place(op) : 0; code != 0) {
       trouble = driver_error(code, completion.call());
@@ -228,6 +231,13 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
     unmarked_.push_back(stream);
   }
   op->release();
+}
+
+Status Lane::follow(Stream *stream, const NativeEvent *event) {
+  if (event == nullptr)
+    return Status::error(AIOCANN_E_INTERNAL, "There was no event for a stream that was adopted.");
+  const int32_t code = api_->aclrtStreamWaitEvent(stream->marker_raw, event->raw);
+  return code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");
 }
 
 void Lane::rescue(Stream *stream, Op *op, const Status &why) {
@@ -306,7 +316,8 @@ Lane::Verdict Lane::submit_memset(Stream *stream, Op *op) {
 
 Lane::Verdict Lane::submit_mark(Stream *stream, Op *op) {
   // What needs neither an event to wait for nor a time passes when its predecessors have, if those have markers.
-  if (op->mark_kind != AIOCANN_MARK_RECORD && stream->unmarked == 0)
+  // (Others enqueue on a stream that was adopted too.)
+  if (op->mark_kind != AIOCANN_MARK_RECORD && stream->unmarked == 0 && !stream->adopted())
     return not_on_device(stream, op);
   submitted(stream, op, 0, true);
   return Verdict::kGone;

@@ -177,7 +177,7 @@ struct aiocann_op {
   aiocann::core::Status status;  ///< lane, then stream, then final
   std::atomic<void *> result{nullptr};
   void (*discard_result)(void *) = nullptr;
-  uint64_t values[2] = {0, 0};
+  uint64_t values[2] = {0, 0};  ///< answers; in [0] the handle of a stream to adopt
   std::atomic<uint64_t> timestamp_us{0};
   bool buried = false;  ///< its operands are leaked
   // One link for each list it can be in at once.

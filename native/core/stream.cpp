@@ -40,9 +40,11 @@ Status aiocann::core::predecessor(const Status &fault, uint64_t cause_op, const 
   return status;
 }
 
-aiocann_stream::aiocann_stream(Device *on, void *raw_stream, int32_t stream_id, bool is_internal)
+aiocann_stream::aiocann_stream(Device *on, void *raw_stream, int32_t stream_id, bool is_internal,
+                               void *marker_stream)
     : device(on),
       raw(raw_stream),
+      marker_raw(marker_stream != nullptr ? marker_stream : raw_stream),
       driver_id(stream_id),
       id(next_stream_id.fetch_add(1, std::memory_order_relaxed)),
       internal(is_internal),
@@ -367,7 +369,7 @@ bool aiocann_stream::has_passed(const Op *op) {
 
 void aiocann_stream::begin_anew(void *raw_stream, int32_t stream_id) {
   std::lock_guard<std::mutex> guard(mutex_);
-  raw = raw_stream;
+  raw = marker_raw = raw_stream;
   driver_id = stream_id;
   pins_refused_ = false;
   early_faults_.clear();

@@ -31,7 +31,10 @@ struct aiocann_stream {
   using Status = aiocann::core::Status;
   using Settler = aiocann::core::Settler;
 
-  aiocann_stream(aiocann::core::Device *on, void *raw_stream, int32_t driver_id, bool is_internal);
+  /// marker_stream: null for our own. Another library's stream gets no callbacks (it may have subscribed its own);
+  /// one of ours waits for its events and has them instead.
+  aiocann_stream(aiocann::core::Device *on, void *raw_stream, int32_t driver_id, bool is_internal,
+                 void *marker_stream = nullptr);
 
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release();
@@ -60,6 +63,7 @@ struct aiocann_stream {
   aiocann::core::NativeEvent *pin_event(Op *op);
   void unpin_event(Op *op);
   bool faulted() const { return faulted_.load(std::memory_order_acquire); }
+  bool adopted() const { return marker_raw != raw; }
   bool idle() const { return unsettled.load(std::memory_order_acquire) == 0; }
   /// Makes every op that is not settled fail: the runtime has given up on them. Unless the device has stopped
   /// working on this stream, what they use is never freed.
@@ -91,7 +95,8 @@ struct aiocann_stream {
   Status take_unreported();
 
   aiocann::core::Device *const device;
-  void *raw;  ///< aclrtStream; as driver_id, fixed but for begin_anew
+  void *raw;         ///< aclrtStream; as the next two, fixed but for begin_anew
+  void *marker_raw;  ///< the stream that is subscribed, where callbacks are launched
   int32_t driver_id;
   const uint64_t id;  ///< unique in the process: a key that is never reused, unlike the address
   const bool internal;

@@ -143,6 +143,10 @@ typedef struct aiocann_statistics {
 } aiocann_statistics;
 void aiocann_runtime_statistics(const aiocann_runtime *rt, aiocann_statistics *out);
 
+/* From now on, signal number also writes the eventfd fd, which must stay open. Whoever handled the signal before is
+ * still called. */
+int32_t aiocann_signal_watch(int32_t number, int32_t fd);
+
 /* Is there an NPU device node or a CANN library on this machine? Opens no device. 1 or 0. */
 int32_t aiocann_cann_present(void);
 
@@ -190,6 +194,10 @@ void aiocann_mem_release(aiocann_mem *mem);
 /* The result of *op is an aiocann_stream. priority: -1 = the driver's default. */
 int32_t aiocann_stream_create(aiocann_device *dev, int32_t priority, aiocann_loop *home,
                               aiocann_op **op);
+/* Another library's aclrtStream, of dev's primary context. It is never destroyed, aborted or subscribed here:
+ * closing drains what was enqueued here and lets go of it. E_USAGE: it is known here already. */
+int32_t aiocann_stream_adopt(aiocann_device *dev, uint64_t handle, aiocann_loop *home,
+                             aiocann_op **op);
 /* Settles when all work of the stream is done and it is destroyed. Later enqueues fail with E_CLOSED. */
 int32_t aiocann_stream_close(aiocann_stream *stream, aiocann_loop *home, aiocann_op **op);
 /* Not closed yet: closes it once its work is done. */
