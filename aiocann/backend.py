@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from aiocann.arguments import require_int
 from aiocann.completion import Operation
 from aiocann.dtypes import DType, dtype_of
 from aiocann.enqueue import enqueue, enqueue_allocation
@@ -143,7 +144,9 @@ class Backend:
                 f"{tensor.describe()} takes {room} bytes, the array has {nbytes}: give "
                 "the whole tensor, or say with offset= where a part of it goes"
             )
-        start = 0 if offset is None else int(offset)
+        start = (
+            0 if offset is None else require_int(offset, "offset", -(2**512), 2**512)
+        )
         if start < 0 or start + nbytes > room:
             raise usage(
                 f"bytes {start} to {start + nbytes} do not lie in {tensor.describe()}, "
@@ -275,6 +278,10 @@ class Backend:
         UsageError
             An operand is of another device.
         """
+        if not isinstance(graph, Graph):
+            raise TypeError(
+                f"an aiocann.Graph is needed, not {type(graph).__name__}: Graph([y])"
+            )
         prepared = graph.native_for(self.device, self._cube_math_type)
         stream = self.stream.native()
         return enqueue(

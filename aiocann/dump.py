@@ -26,13 +26,17 @@ def listing() -> str:
     """Return a line for each op in flight of the process, the oldest first."""
     ops = list(in_flight.values())  # at once, as others change it meanwhile
     ops.sort(key=lambda op: -op.age)
-    lines = [f"aiocann: {len(ops)} ops in flight"]
+    finished = sum(op.is_settled for op in ops)
+    lines = [
+        f"aiocann: {len(ops) - finished} ops in flight, "
+        f"{finished} finished that their loop was not told of"
+    ]
     for op in ops:
         stream = op.stream
         where = (
             f"device {stream.device.index} stream {stream.number}" if stream else "-"
         )
-        state = "finished, not delivered" if op.is_settled else f"for {op.age:.3f} s"
+        state = "finished" if op.is_settled else f"for {op.age:.3f} s"
         lines.append(
             f"  {op.kind} #{op.id}  {where}  {state}  enqueued at {op.enqueued_at}"
         )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aiocann import debug, sites
-from aiocann.arguments import LARGEST, require_int
+from aiocann.arguments import require_int
 from aiocann.errors import ClosedResourceError, usage
 from aiocann.native import check, ffi, lib
 from aiocann.tensor import Tensor
@@ -131,7 +131,7 @@ class DeviceBuffer:
 def _bound(value: Any, default: int) -> int:
     if value is None:
         return default
-    return require_int(value, "a bound of a slice of bytes", -LARGEST)
+    return require_int(value, "a bound of a slice of bytes", -(2**512), 2**512)
 
 
 #: What a copy takes: device memory, a tensor, or any C-contiguous host buffer.

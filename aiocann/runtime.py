@@ -438,7 +438,6 @@ async def _choose_driver(driver: str | None) -> str:
             "no NPU and no CANN were found: aiocann runs on its simulator. Ask for it "
             'with driver="sim" or AIOCANN_DRIVER=sim to silence this',
             SimulatorWarning,
-            UsageError,
             stacklevel=3,
         )
     return "sim"

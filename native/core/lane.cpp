@@ -300,8 +300,8 @@ void Lane::watchdog() {
 
 void Lane::unstick(Stream *stream) {
   // It was to go on after something that failed: there is nothing of its own to be saved.
-  const bool stopped =
-      api_->aclrtStreamAbort != nullptr && api_->aclrtStreamAbort(stream->raw) == 0;
+  const bool stopped = !stream->adopted() && api_->aclrtStreamAbort != nullptr &&
+                       api_->aclrtStreamAbort(stream->raw) == 0;
   if (stopped) return stream->work_dropped(0, settler_);
   stream->stalled = true;
   uint64_t n_ops = 0;
