@@ -27,10 +27,8 @@ def listing() -> str:
     ops = list(in_flight.values())  # at once, as others change it meanwhile
     ops.sort(key=lambda op: -op.age)
     finished = sum(op.is_settled for op in ops)
-    lines = [
-        f"aiocann: {len(ops) - finished} ops in flight, "
-        f"{finished} finished that their loop was not told of"
-    ]
+    head = f"aiocann: {len(ops) - finished} ops in flight, "
+    lines = [head + f"{finished} finished that their loop was not told of"]
     for op in ops:
         stream = op.stream
         where = (
