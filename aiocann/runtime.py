@@ -33,7 +33,9 @@ from aiocann.errors import (
     BusyResourceError,
     ClosedResourceError,
     NativeError,
+    ResourceExhaustedError,
     SimulatorWarning,
+    SlowPathWarning,
     UsageError,
     clone,
     error_for,
@@ -173,7 +175,9 @@ class Runtime:
     ) -> Operation[npt.NDArray[Any]]:
         """Allocate a NumPy array in pinned host memory.
 
-        Copies from and to it are direct. It may outlive the runtime.
+        Copies from and to it are direct. It may outlive the runtime. Where there is no
+        pinned memory left it is an ordinary array, with one `SlowPathWarning`: copies
+        then go through the runtime's own pinned chunks.
 
         Notes
         -----
@@ -193,6 +197,7 @@ class Runtime:
             "pinned_empty",
             (axes, element, nbytes),
             finish=pinned_array,
+            cls=_PinnedAllocation,
         )
 
     def statistics(self) -> Statistics:
@@ -230,6 +235,41 @@ class Runtime:
                 return device
         ids = ", ".join(str(device.index) for device in self.devices)
         raise usage(f"no device {index} is open; open are {ids}")
+
+
+class _PinnedAllocation(Operation["npt.NDArray[Any]"]):
+    """Falls back to ordinary memory, which is only slower."""
+
+    __slots__ = ()
+
+    def _fail(self, error: Any) -> None:
+        exc = error_for(to_error(error))
+        if not isinstance(exc, ResourceExhaustedError):
+            super()._fail(error)
+            return
+        shape, dtype, _ = self._operands
+        try:
+            self._result = np.empty(shape, dtype)
+            _warn_unpinned(exc)
+        except (MemoryError, SlowPathWarning) as failure:
+            self._set_error(failure)
+        else:
+            self._state = 1
+
+
+_warned_unpinned = False
+
+
+def _warn_unpinned(exc: AiocannError) -> None:
+    global _warned_unpinned
+    if not _warned_unpinned:
+        _warned_unpinned = True
+        warnings.warn(
+            "no pinned memory could be had, so arrays are of ordinary memory and "
+            f"copies of them are staged: {exc}",
+            SlowPathWarning,
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)
@@ -518,6 +558,8 @@ def _release(holder: Any) -> None:
 def _opened(op: Operation[Runtime]) -> Runtime:
     """Fill in the runtime once it is open; runs once, where that is noticed."""
     shared, out, driver, close_timeout = op._operands
+    global _warned_unpinned
+    _warned_unpinned = False
     runtime = Runtime(out, driver, close_timeout)
     pointer = runtime._pointer
     for position in range(lib.aiocann_runtime_device_count(pointer)):

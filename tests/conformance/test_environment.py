@@ -157,6 +157,95 @@ def test_fork_after_opening() -> None:
     assert done.stdout.split() == ["0"], done.stderr
 
 
+def test_every_method_in_a_forked_child() -> None:
+    """It refuses with `ForkError`, or asks nothing of what the child has not."""
+    source = """
+    import os, sys, traceback, anyio, aiocann, numpy as np
+    from aiocann import F32, Graph, ops
+    async def main():
+        async with aiocann.open_runtime("sim", 2) as rt:
+            device, other = rt.devices
+            buffer = await device.allocate(64)
+            backend = device.backend()
+            x = await backend.empty(4, F32)
+            y = ops.add(x, x)
+            event = backend.event_record()
+            op = backend.stream.memset(buffer, 1)
+            await backend.synchronize()
+            async with device.stream() as stream:
+                child = os.fork()
+                if child == 0:
+                    os._exit(in_child(locals()))
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    # What needs neither the device nor a thread of the parent's.
+    PURE = {
+        "Runtime": {"device", "version", "library"},
+        "Device": {"backend"},
+        "Stream": {"take_unretrieved", "raise_unretrieved", "note_failed"},
+        "DeviceBuffer": {"address", "close", "describe"},
+        "Event": {"done", "recording", "elapsed_ms"},
+        "Backend": {"supports_op", "offload_op"},
+        "Operation": {"done", "failed", "path", "enqueued_at", "exception", "result",
+                      "timestamp_us", "age", "stream", "is_settled",
+                      "take_unretrieved", "completed"},
+    }
+    def in_child(have):
+        b, array = have["buffer"], np.zeros(64, np.uint8)
+        arguments = {
+            ("Runtime", "pinned_empty"): (3,), ("Runtime", "device"): (0,),
+            ("Device", "allocate"): (3,), ("Device", "allocate_nowait"): (3,),
+            ("Device", "can_access_peer"): (have["other"],),
+            ("Device", "stream"): (), ("Device", "adopt_stream"): (1,),
+            ("Stream", "memcpy"): (b, array), ("Stream", "memset"): (b, 1),
+            ("Stream", "wait"): (have["event"],), ("Stream", "host_call"): (int,),
+            ("Stream", "aclose"): (1.0,), ("Stream", "note_failed"): (have["op"],),
+            ("Stream", "copy"): ("memcpy", None, None, 1, ()),
+            ("Event", "elapsed_ms"): (have["event"],),
+            ("Backend", "empty"): (3, F32),
+            ("Backend", "set_tensor_async"): (have["x"], np.zeros(4, np.float32)),
+            ("Backend", "get_tensor_async"): (have["x"],),
+            ("Backend", "cpy_tensor_async"): (have["x"], have["x"]),
+            ("Backend", "graph_compute"): (Graph([have["y"]]),),
+            ("Backend", "supports_op"): (have["y"],),
+            ("Backend", "offload_op"): (have["y"],),
+            ("Backend", "event_wait"): (have["event"],),
+            ("Operation", "completed"): ("x", 1),
+        }
+        wrong = 0
+        for what in (have["rt"], have["device"], have["stream"], b, have["event"],
+                     have["backend"], have["op"]):
+            cls = type(what).__name__
+            for name in sorted(n for n in dir(type(what)) if not n.startswith("_")):
+                try:
+                    found = getattr(what, name)
+                    if callable(found) and not isinstance(found, type(what)):
+                        if type(found).__name__ not in ("method", "function"):
+                            continue
+                        found = found(*arguments.get((cls, name), ()))
+                        for step in ("__aenter__", "__await__"):
+                            if hasattr(found, step) and name != "result":
+                                found = getattr(found, step)()
+                        if hasattr(found, "send"):
+                            found.send(None)
+                except (aiocann.ForkError, StopIteration):
+                    continue
+                except BaseException:
+                    print(cls, name, traceback.format_exc(), file=sys.stderr)
+                    wrong += 1
+                    continue
+                is_data = not callable(getattr(type(what), name, None)) and not (
+                    isinstance(getattr(type(what), name, None), property))
+                if name not in PURE.get(cls, ()) and not is_data:
+                    print(cls, name, "did not refuse:", found, file=sys.stderr)
+                    wrong += 1
+        return wrong
+    anyio.run(main)
+    """
+    done = run(source)
+    assert done.stdout.split() == ["0"], done.stderr
+
+
 def test_fork_before_opening() -> None:
     source = """
     import os, sys, anyio, aiocann
@@ -320,6 +409,38 @@ def test_command_line() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_doctor() -> None:
+    source = "import sys; from aiocann.cli import main; sys.exit(main(sys.argv[1:]))"
+    out = printed(source, "doctor", "--json", "--driver", "sim", "--devices", "2")
+    found = json.loads(out)
+    assert found["ok"] is True
+    checks = {check["name"]: check for check in found["checks"]}
+    assert checks["hardware"]["state"] == "warning"
+    for name in ("driver", "pinned memory", "copies 0", "copies 1", "copy 0 to 1"):
+        assert checks[name]["state"] == "ok", checks[name]
+    table = printed(source, "doctor", "--driver", "sim")
+    assert "pinned memory" in table
+    done = run(source, "doctor", "--driver", "cann", "--json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["ok"] is False
+    assert "libascendcl" in found["checks"][-1]["detail"]
+
+
+def test_doctor_finds_what_is_broken() -> None:
+    source = """
+    import sys, aiocann
+    from aiocann.cli import main
+    aiocann.sim.fail_copy("memcpy", nth=0)
+    sys.exit(main(["doctor", "--driver", "sim", "--json"]))
+    """
+    done = run(source)
+    assert done.returncode == 1
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["copies 0"]["state"] == "failed"
+    assert "memcpy" in checks["copies 0"]["detail"]
+
+
 def test_command_line_without_rich() -> None:
     source = """
     import sys
@@ -370,5 +491,5 @@ def test_debug_is_logged(caplog: Any) -> None:
     anyio.run(main)
     """
     done = run(source, AIOCANN_DEBUG="1")
-    assert "aiocann opened sim" in done.stderr
+    assert "aiocann [sim] opened " in done.stderr
     assert run(source).stderr == ""

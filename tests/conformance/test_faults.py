@@ -259,8 +259,17 @@ async def test_stream_that_cannot_be_made(opened: Any) -> None:
 async def test_pinned_memory_that_cannot_be_had(opened: Any) -> None:
     async with opened() as rt:
         aiocann.sim.fail_call("aclrtMallocHost", 207001, nth=0)
-        with pytest.raises(DeviceMemoryError):
-            await rt.pinned_empty(64 << 20, np.uint8)
+        with pytest.warns(aiocann.SlowPathWarning, match="207001"):
+            source = await rt.pinned_empty((1 << 20,), np.uint8)
+        target = await rt.pinned_empty((1 << 20,), np.uint8)  # told once
+        assert rt.statistics().pinned_bytes == 0
+        source[:] = 7
+        async with rt.devices[0].stream() as stream:
+            buffer = await rt.devices[0].allocate(source.nbytes)
+            aiocann.sim.clear_faults()
+            assert await stream.memcpy(buffer, source) is None
+            await stream.memcpy(target, buffer)
+        assert (target == 7).all()
 
 
 async def test_nothing_runs_past_a_wait_that_the_driver_refused(opened: Any) -> None:

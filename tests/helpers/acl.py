@@ -45,11 +45,17 @@ def made(kind: str) -> Iterator[ctypes.c_void_p]:
         call(f"aclrtDestroy{kind}", made)
 
 
+def allocate(nbytes: int) -> ctypes.c_void_p:
+    """Allocate device memory."""
+    address = ctypes.c_void_p()
+    call("aclrtMalloc", ctypes.byref(address), ctypes.c_size_t(nbytes), HUGE_FIRST)
+    return address
+
+
 @contextmanager
 def memory(nbytes: int) -> Iterator[ctypes.c_void_p]:
     """Allocate device memory, and free it."""
-    address = ctypes.c_void_p()
-    call("aclrtMalloc", ctypes.byref(address), ctypes.c_size_t(nbytes), HUGE_FIRST)
+    address = allocate(nbytes)
     try:
         yield address
     finally:
