@@ -252,6 +252,7 @@ class _PinnedAllocation(Operation["npt.NDArray[Any]"]):
             self._result = np.empty(shape, dtype)
             _warn_unpinned(exc)
         except (MemoryError, SlowPathWarning) as failure:
+            failure.__cause__ = exc
             self._set_error(failure)
         else:
             self._state = 1

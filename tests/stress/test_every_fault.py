@@ -83,7 +83,11 @@ async def scenario(rt: aiocann.Runtime) -> None:
     """Use everything once."""
     first, second = rt.devices
     data = np.arange(3000, dtype=np.uint8)
-    pinned = await rt.pinned_empty(3000, np.uint8)
+    try:
+        pinned = await rt.pinned_empty(3000, np.uint8)
+    except aiocann.SlowPathWarning as exc:  # an error here, as every warning is
+        assert exc.__cause__ is not None
+        raise exc.__cause__ from None
     pinned[:] = data
     big = np.full(5 << 20, 7, np.uint8)
     async with first.stream() as stream, second.stream(0) as other:
