@@ -183,7 +183,7 @@ def test_every_method_in_a_forked_child() -> None:
         "Runtime": {"device", "version", "library"},
         "Device": {"backend"},
         "Stream": {"take_unretrieved", "raise_unretrieved", "note_failed"},
-        "DeviceBuffer": {"address", "close", "describe"},
+        "DeviceBuffer": {"address", "close", "describe", "device"},
         "Event": {"done", "recording", "elapsed_ms"},
         "Backend": {"supports_op", "offload_op"},
         "Operation": {"done", "failed", "path", "enqueued_at", "exception", "result",
