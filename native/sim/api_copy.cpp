@@ -1,6 +1,7 @@
 // api_copy.cpp: copies and fills, synchronous and on streams.
 #include <string.h>
 
+#include "sim/capture.hpp"
 #include "sim/copy.hpp"
 #include "sim/entry.hpp"
 #include "sim/faults.hpp"
@@ -80,7 +81,11 @@ aclError choose_path(const char *function, const Location &to, const Location &f
 }
 
 /// Before a copy that the call makes itself: what the stream has must be done, and well.
-aclError drain(Stream *stream) {
+aclError drain(const char *function, Stream *stream) {
+  if (stream->capture() != nullptr)
+    return fail(ACL_ERROR_RT_PARAM_INVALID,
+                "%s: ordinary memory cannot be captured: use pinned memory", function);
+  if (const aclError code = check_unsafe_call(function, false)) return code;
   if (const aclError code = stream->wait_for_all(Deadline::never()))
     return fail(code, "the stream was not done");
   const aclError code = stream->take_error();
@@ -132,6 +137,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
   if (dst == src) return ACL_SUCCESS;
   Context *context = nullptr;
   if (const aclError code = require_context(&context)) return code;
+  if (const aclError code = check_unsafe_call("aclrtMemcpy", true)) return code;
   const Location to = machine().locate(dst), from = machine().locate(src);
   if (const aclError code = check_memory("aclrtMemcpy", context->device, to, dst, count))
     return code;
@@ -165,7 +171,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
   Path path = Path::kEngine;
   if (const aclError code = choose_path("aclrtMemcpyAsync", to, from, kind, &path)) return code;
   if (path == Path::kEngine) return target->submit(CopyTask{dst, src, count});
-  if (const aclError code = drain(target)) return code;
+  if (const aclError code = drain(__func__, target)) return code;
   copy_bytes(dst, src, count);
   count_copy(dst, src, count);
   return ACL_SUCCESS;
@@ -181,6 +187,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
     return code;
   Context *context = nullptr;
   if (const aclError code = require_context(&context)) return code;
+  if (const aclError code = check_unsafe_call("aclrtMemcpy2d", true)) return code;
   const Location to = machine().locate(dst), from = machine().locate(src);
   if ((to.kind == Location::kDevice) == (from.kind == Location::kDevice)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemcpy2d goes between host and device");
@@ -218,7 +225,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   if (const aclError code = choose_path("aclrtMemcpy2dAsync", to, from, kind, &path)) return code;
   if (path == Path::kEngine)
     return target->submit(Copy2dTask{dst, src, dpitch, spitch, width, height});
-  if (const aclError code = drain(target)) return code;
+  if (const aclError code = drain(__func__, target)) return code;
   copy_rows(dst, dpitch, src, spitch, width, height);
   count_copy(dst, src, width * height);
   return ACL_SUCCESS;
@@ -244,6 +251,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
   REQUIRE_NOT_NULL(devPtr);
   Context *context = nullptr;
   if (const aclError code = require_context(&context)) return code;
+  if (const aclError code = check_unsafe_call("aclrtMemset", true)) return code;
   if (const aclError code = check_fill("aclrtMemset", context->device, devPtr, maxCount, count))
     return code;
   fill_bytes(devPtr, static_cast<uint8_t>(value), count);

@@ -314,6 +314,11 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
     std::lock_guard<std::mutex> lock(context->mutex);
     streams = context->streams;
   }
+  for (const Stream *stream : streams) {
+    if (stream->capture() == nullptr) continue;
+    return fail(ACL_ERROR_RT_STREAM_CAPTURED, "stream %d of this context is capturing",
+                stream->id());
+  }
   const Deadline deadline = Deadline::after_ms(timeout);
   aclError first = ACL_SUCCESS;
   for (Stream *stream : streams) {

@@ -2,6 +2,9 @@
 #include <string.h>
 #include <time.h>
 
+#include <algorithm>
+
+#include "sim/capture.hpp"
 #include "sim/entry.hpp"
 #include "sim/event.hpp"
 #include "sim/lookup.hpp"
@@ -63,6 +66,12 @@ std::atomic<uint32_t> g_wait_timeout_s{0};
 /// Events that only the device may use.
 bool is_device_only(const Event *event) { return (event->flags & ACL_EVENT_DEVICE_USE_ONLY) != 0; }
 
+/// 107028 for an event that a capture going on has recorded.
+aclError refuse_captured(Event *event) {
+  if (!event->capture()) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_EVENT_CAPTURED, "the event is recorded in a capture that goes on");
+}
+
 /// Other processes wake nobody here: looked at again and again.
 aclError synchronize_shared(const SharedEvent &event, const Deadline &deadline) {
   const uint64_t number = event.recorded();
@@ -78,6 +87,7 @@ aclError synchronize_shared(const SharedEvent &event, const Deadline &deadline) 
 aclError synchronize(aclrtEvent handle, int32_t timeout) {
   Event *event = nullptr;
   if (const aclError code = find_event(handle, &event)) return code;
+  if (const aclError code = refuse_captured(event)) return code;
   if ((event->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("synchronization");
   const Deadline deadline = Deadline::after_ms(timeout);
   if (event->shared != nullptr) return synchronize_shared(*event->shared, deadline);
@@ -88,9 +98,77 @@ aclError synchronize(aclrtEvent handle, int32_t timeout) {
                              : fail(code, "the event was not reached (timeout %d ms)", timeout);
 }
 
+/// What a capture says about its streams and events; with the context's capture lock.
+aclError check_captured_use(Event *event, Stream *on) {
+  if (event->kind != EventKind::kEx || event->shared != nullptr) return not_supported("capturing");
+  constexpr uint32_t kNever =
+      ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
+  if ((on->flags() & kNever) != 0)
+    return fail(ACL_ERROR_RT_INTERNAL_ERROR, "stream %d cannot be captured", on->id());
+  if (on == on->context()->default_stream)
+    return fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
+                "the default stream cannot take part in a capture");
+  return ACL_SUCCESS;
+}
+
+aclError record_captured(Event *event, Stream *on) {
+  if (const aclError code = check_captured_use(event, on)) return code;
+  if (!event->can_be_waited_for())
+    return ACL_SUCCESS;  // nobody could wait for it: nothing is recorded
+  const Ref<ModelBase> held = event->capture();
+  Model *model = held ? static_cast<Model *>(held.get()) : on->capture();
+  if (const aclError code = join_capture(model, on)) return code;
+  uint32_t node = 0;
+  if (const aclError code = model->append_record(on, &node)) return code;
+  Ref<ModelBase> recorded(model);
+  std::lock_guard<SpinLock> guard(event->lock);
+  std::swap(event->captured_in, recorded);
+  event->captured_node = node;
+  return ACL_SUCCESS;
+}
+
+aclError wait_captured(Event *event, Stream *on) {
+  if (const aclError code = check_captured_use(event, on)) return code;
+  uint32_t node = 0;
+  const Ref<ModelBase> held = event->capture(&node);
+  Model *model = static_cast<Model *>(held.get());
+  if (const aclError code = join_capture(model, on)) return code;
+  return model->append_wait(on, node);
+}
+
+/// Waits of a capturing stream for what happened outside.
+aclError check_foreign_wait(Event *event) {
+  if ((event->flags & ACL_EVENT_EXTERNAL) != 0) return ACL_SUCCESS;
+  if (event->kind != EventKind::kEx || event->shared != nullptr) return not_supported("capturing");
+  if (!event->latest_point()) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+              "the event was recorded outside of the capture that would wait for it");
+}
+
+/// Each event once per graph, and then always so.
+aclError submit_external(Event *event, Stream *on, bool is_record) {
+  if (event->kind != EventKind::kEx || (event->flags & ACL_EVENT_SYNC) == 0)
+    return not_supported("external use");
+  std::lock_guard<std::mutex> lock(on->context()->capture_mutex);
+  Model *const model = on->capture();
+  if (model == nullptr)
+    return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", on->id());
+  {
+    std::lock_guard<std::mutex> model_lock(model->mutex);
+    auto &used = is_record ? model->external_records : model->external_waits;
+    if (std::find(used.begin(), used.end(), event) != used.end())
+      return fail(ACL_ERROR_RT_PARAM_INVALID, "the graph uses the event in this way already");
+    used.push_back(event);
+  }
+  (is_record ? event->is_external_record : event->is_external_wait).store(true);
+  return is_record ? on->submit(RecordExternalTask{Ref<Event>(event)})
+                   : on->submit(WaitExternalTask{Ref<Event>(event)});
+}
+
 /// Counted while it is queued, for aclrtQueryEventWaitStatus.
 template <class Wait>
 aclError submit_wait(Stream *stream, Event *event, Wait &&wait) {
+  if (stream->capture() != nullptr) return stream->submit(std::forward<Wait>(wait));
   event->pending_waits.fetch_add(1);
   const aclError code = stream->submit(std::forward<Wait>(wait));
   if (code != ACL_SUCCESS) event->pending_waits.fetch_sub(1);
@@ -105,6 +183,10 @@ aclError find_for_use(aclrtEvent handle, Event **event) {
 }
 
 aclError record(Event *event, Stream *on) {
+  if ((event->flags & ACL_EVENT_EXTERNAL) == 0 && (on->capture() != nullptr || event->capture())) {
+    std::lock_guard<std::mutex> lock(on->context()->capture_mutex);
+    if (on->capture() != nullptr || event->capture()) return record_captured(event, on);
+  }
   if (event->shared != nullptr) {
     return on->submit(RecordSharedTask{Ref<Event>(event), event->shared->begin_record()});
   }
@@ -121,6 +203,13 @@ aclError wait(aclrtStream stream, aclrtEvent handle, uint32_t timeout_s) {
   if (!event->can_be_waited_for()) return not_supported("waiting");
   Stream *on = nullptr;
   if (const aclError code = find_stream(stream, &on)) return code;
+  if (event->capture()) {
+    std::lock_guard<std::mutex> lock(on->context()->capture_mutex);
+    if (event->capture()) return wait_captured(event, on);
+  }
+  if (on->capture() != nullptr) {
+    if (const aclError code = check_foreign_wait(event)) return code;
+  }
   if (event->kind == EventKind::kFlag)
     return submit_wait(on, event, WaitFlagTask{Ref<Event>(event), timeout_s});
   if (event->shared != nullptr) {
@@ -138,6 +227,10 @@ aclError wait(aclrtStream stream, aclrtEvent handle, uint32_t timeout_s) {
   return submit_wait(on, event, WaitPointTask{Ref<Event>(event), std::move(point), timeout_s});
 }
 
+aclError used_externally() {
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "the event was used with the external flag before");
+}
+
 aclError bad_use_flag(uint32_t flag) {
   return fail(ACL_ERROR_RT_PARAM_INVALID, "flag %u is neither 0 nor 1 (external)", flag);
 }
@@ -145,6 +238,7 @@ aclError bad_use_flag(uint32_t flag) {
 /// The old forms of query, for events with a flag of their own.
 aclError check_old_query(aclrtEvent handle, Event **event) {
   if (const aclError code = find_event(handle, event)) return code;
+  if (const aclError code = refuse_captured(*event)) return code;
   if ((*event)->kind == EventKind::kEx || ((*event)->flags & ACL_EVENT_EXTERNAL) != 0) {
     return not_supported("this query");
   }
@@ -153,6 +247,7 @@ aclError check_old_query(aclrtEvent handle, Event **event) {
 
 /// The time of the latest recording, in nanoseconds of the device clock.
 aclError timestamp(Event *event, uint64_t *ns) {
+  if (const aclError code = refuse_captured(event)) return code;
   const Ref<RecordPoint> point = event->latest_point();
   if (!point) return fail(ACL_ERROR_RT_INTERNAL_ERROR, "the event was never recorded");
   if (!point->is_complete() || (event->flags & ACL_EVENT_TIME_LINE) == 0) {
@@ -206,6 +301,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
   if (const aclError code = find_event(event, &target)) return code;
   if (!target->alive.exchange(false))
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the event was destroyed already");
+  target->forget_capture();  // a graph may refer to the event, and the event to the graph
   target->release();
   return ACL_SUCCESS;
 }
@@ -222,13 +318,16 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
   ACL_ENTRY();
   if (const aclError code = require_hbm_soc("aclrtRecordEventWithFlag")) return code;
-  if (flag == ACL_EVENT_RECORD_DEFAULT) return aclrtRecordEvent(event, stream);
-  if (flag != ACL_EVENT_RECORD_EXTERNAL) return bad_use_flag(flag);
+  if (flag > ACL_EVENT_RECORD_EXTERNAL) return bad_use_flag(flag);
   Event *target = nullptr;
   if (const aclError code = find_for_use(event, &target)) return code;
+  if (flag == ACL_EVENT_RECORD_DEFAULT) {
+    if (target->is_external_record.load()) return used_externally();
+    return aclrtRecordEvent(event, stream);
+  }
   Stream *on = nullptr;
   if (const aclError code = find_stream(stream, &on)) return code;
-  return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", on->id());
+  return submit_external(target, on, true);
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
@@ -248,8 +347,13 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
                                       uint32_t flag) {
   ACL_ENTRY();
   if (const aclError code = require_hbm_soc("aclrtStreamWaitEventWithFlag")) return code;
-  if (flag == ACL_EVENT_WAIT_DEFAULT) return wait(stream, event, timeout);
-  if (flag != ACL_EVENT_WAIT_EXTERNAL) return bad_use_flag(flag);
+  if (flag > ACL_EVENT_WAIT_EXTERNAL) return bad_use_flag(flag);
+  if (flag == ACL_EVENT_WAIT_DEFAULT) {
+    Event *target = nullptr;
+    if (const aclError code = find_for_use(event, &target)) return code;
+    if (target->is_external_wait.load()) return used_externally();
+    return wait(stream, event, timeout);
+  }
   if (timeout != 0) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "an external wait takes no timeout, not %u", timeout);
   }
@@ -257,7 +361,7 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
   if (const aclError code = find_for_use(event, &target)) return code;
   Stream *on = nullptr;
   if (const aclError code = find_stream(stream, &on)) return code;
-  return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", on->id());
+  return submit_external(target, on, false);
 }
 
 aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
@@ -301,6 +405,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
     return not_supported("reset");
   Stream *on = nullptr;
   if (const aclError code = find_stream(stream, &on)) return code;
+  if (on->capture() != nullptr && (target->flags & ACL_EVENT_EXTERNAL) == 0)
+    return not_supported("capturing");
   return on->submit(ResetFlagTask{Ref<Event>(target)});
 }
 
@@ -309,6 +415,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
   REQUIRE_NOT_NULL(status);
   Event *target = nullptr;
   if (const aclError code = find_event(event, &target)) return code;
+  if (const aclError code = refuse_captured(target)) return code;
   if ((target->flags & ACL_EVENT_EXTERNAL) != 0) return not_supported("this query");
   if (target->shared != nullptr) {
     *status = target->shared->is_complete() ? ACL_EVENT_RECORDED_STATUS_COMPLETE

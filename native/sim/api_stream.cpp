@@ -21,7 +21,14 @@ aclError check_timeout(int32_t timeout) {
               timeout);
 }
 
+/// 107027 for calls that a capturing stream does not take.
+aclError refuse_captured(const Stream *stream) {
+  if (stream->capture() == nullptr) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is capturing", stream->id());
+}
+
 aclError synchronize(Stream *stream, int32_t timeout) {
+  if (const aclError code = refuse_captured(stream)) return code;
   if ((stream->flags() & kNeverSynchronized) != 0) return ACL_SUCCESS;
   if (const aclError code = stream->wait_for_all(Deadline::after_ms(timeout))) {
     return fail(code, "stream %d did not finish within %d ms", stream->id(), timeout);
@@ -37,7 +44,7 @@ aclError check_destroy(aclrtStream handle, Stream **stream) {
   if (*stream == (*stream)->context()->default_stream) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the default stream of a context cannot be destroyed");
   }
-  return ACL_SUCCESS;
+  return refuse_captured(*stream);
 }
 
 /// An injected fault can make a task that not even an abort ends.
@@ -97,6 +104,7 @@ aclError aclrtStreamAbort(aclrtStream stream) {
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s cannot abort streams",
                 machine().config().soc->name);
   }
+  if (const aclError code = refuse_captured(target)) return code;
   if (const aclError code = refuse_abort(target)) return code;
   target->set_error(
       ACL_ERROR_RT_STREAM_ABORT);  // for a synchronisation that waits already, and the next one
@@ -109,6 +117,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
   REQUIRE_NOT_NULL(status);
   Stream *target = nullptr;
   if (const aclError code = find_stream(stream, &target)) return code;
+  if (const aclError code = refuse_captured(target)) return code;
   const bool complete = (target->flags() & kNeverSynchronized) != 0 || target->is_idle();
   *status = complete ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   return ACL_SUCCESS;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/callback.hpp"
+#include "sim/capture.hpp"
 #include "sim/error.hpp"
 #include "sim/faults.hpp"
 #include "sim/lifecycle.hpp"
@@ -24,7 +25,9 @@ std::vector<Stream *> streams_of(Context *context) {
 void clear_device(Device *device) {
   for (uint32_t i = 0; i < device->events.used(); ++i) {
     Event *event = device->events.at(i);
-    if (event->alive.exchange(false)) event->release();
+    if (!event->alive.exchange(false)) continue;
+    event->forget_capture();
+    event->release();
   }
   for (uint32_t i = 0; i < device->notifies.used(); ++i) {
     Notify *notify = device->notifies.at(i);
@@ -150,6 +153,7 @@ aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stre
 void destroy_stream(Stream *stream) {
   Context *context = stream->context();
   stream->alive.store(false, std::memory_order_release);
+  drop_capture(stream);
   drop_subscription(stream);
   stream->close();
   {
@@ -198,6 +202,7 @@ void close_context(Context *context, bool force) {
     stream->discard(ACL_ERROR_RT_STREAM_ABORT);  // empty, unless forced or still submitted to
     destroy_stream(stream);
   }
+  forget_models(context);
   std::shared_ptr<HostFuncThread> host_funcs;
   {
     std::lock_guard<std::mutex> lock(context->mutex);

@@ -36,6 +36,9 @@ struct Context {
   std::vector<Stream *> streams;               ///< the default stream included
   std::shared_ptr<HostFuncThread> host_funcs;  ///< made by the first aclrtLaunchHostFunc
 
+  std::mutex capture_mutex;                ///< over beginning, joining and ending captures
+  std::atomic<uint32_t> captures[3] = {};  ///< that are going on, by mode
+
   std::atomic<bool> stop_on_failure{false};
   std::atomic<aclError> stop_error{0};  ///< the first failure since; nothing is accepted any more
 

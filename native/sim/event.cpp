@@ -1,6 +1,7 @@
 // event.cpp: gates, recordings, and the life of event slots.
 #include "sim/event.hpp"
 
+#include "sim/capture.hpp"
 #include "sim/device.hpp"
 #include "sim/stream.hpp"
 
@@ -88,7 +89,15 @@ void Event::release() {
   if (refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   latest = Ref<RecordPoint>();
   shared.reset();
+  captured_in = Ref<ModelBase>();
   device->events.release(this);
+}
+
+Ref<ModelBase> Event::capture(uint32_t *node) {
+  std::lock_guard<SpinLock> guard(lock);
+  if (!captured_in || !static_cast<const Model &>(*captured_in).is_capturing()) return {};
+  if (node != nullptr) *node = captured_node;
+  return captured_in;
 }
 
 bool Event::can_be_waited_for() const {

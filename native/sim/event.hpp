@@ -8,6 +8,7 @@
 #include "acl_abi.h"
 #include "sim/futex.hpp"
 #include "sim/gate.hpp"
+#include "sim/model_base.hpp"
 #include "sim/ref.hpp"
 #include "sim/shared.hpp"
 
@@ -66,8 +67,11 @@ struct Event {
   EventKind kind = EventKind::kEx;
   uint32_t flags = 0;
 
-  SpinLock lock;            ///< guards `latest`
+  SpinLock lock;            ///< guards `latest` and the two below
   Ref<RecordPoint> latest;  ///< empty: never recorded
+  Ref<ModelBase>
+      captured_in;  ///< the capture that recorded it last; it matters while that is going on
+  uint32_t captured_node = 0;
   Gate flag;  ///< kFlag: raised by record, lowered by reset, when the stream gets there
   std::atomic<uint32_t> pending_waits{0};
   std::shared_ptr<SharedEvent> shared;  ///< made with IPC: takes the place of `latest`
@@ -79,6 +83,13 @@ struct Event {
     return latest;
   }
   bool can_be_waited_for() const;
+  /// The capture that the event is recorded in, and the node; empty when there is none or it has ended.
+  Ref<ModelBase> capture(uint32_t *node = nullptr);
+  void forget_capture() {
+    Ref<ModelBase> forgotten;
+    std::lock_guard<SpinLock> guard(lock);
+    std::swap(captured_in, forgotten);
+  }
 };
 
 }  // namespace aiocann::sim

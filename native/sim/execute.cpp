@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "sim/callback.hpp"
+#include "sim/capture.hpp"
 #include "sim/copy.hpp"
 #include "sim/event.hpp"
 #include "sim/faults.hpp"
@@ -69,7 +70,7 @@ Lateness lateness(const char *family) {
 
 }  // namespace
 
-Stream::Outcome Stream::execute(Task &task) {
+Stream::Outcome Stream::execute(const Task &task) {
   count(g_counters.tasks);
   struct Visitor {
     Stream *stream;
@@ -95,6 +96,24 @@ Stream::Outcome Stream::execute(Task &task) {
     Outcome counted(const Ref<Event> &event, Outcome outcome) {
       if (outcome == Outcome::kDone) event->pending_waits.fetch_sub(1);
       return outcome;
+    }
+    Outcome operator()(const RecordExternalTask &record) {
+      auto point = Ref<RecordPoint>::adopt(new RecordPoint(stream->uid()));
+      point->complete();
+      std::lock_guard<SpinLock> guard(record.event->lock);
+      std::swap(record.event->latest, point);
+      return Outcome::kDone;
+    }
+    /// Graphs look at it by themselves.
+    Outcome operator()(const WaitExternalTask &) { return Outcome::kDone; }
+    Outcome operator()(const RunModelTask &run) { return stream->execute_model(task, run); }
+    Outcome operator()(const UpdateModelTask &update) {
+      Model &model = static_cast<Model &>(*update.model);
+      std::lock_guard<std::mutex> lock(model.mutex);
+      ModelNode &node = model.nodes[update.node];
+      node.task = std::make_shared<const Task>(
+          Task{node.task->id, node.task->tid, Payload(KernelTask(*update.kernel))});
+      return Outcome::kDone;
     }
     Outcome operator()(const RecordSharedTask &record) {
       record.event->shared->complete(record.number);
@@ -138,10 +157,13 @@ void Stream::discard_task(Task &task) {
     wait->event->pending_waits.fetch_sub(1);
   if (auto *wait = std::get_if<WaitSharedTask>(&task.payload))
     wait->event->pending_waits.fetch_sub(1);
+  if (auto *run = std::get_if<RunModelTask>(&task.payload)) end_model_run(*run);
   callback_phase_.store(Phase::kFresh);
 }
 
-void Stream::fail_task(const Task &task, aclError code) {
+void Stream::fail_task(const Task &failed, aclError code) {
+  const Task &task = run_task_ != nullptr ? *run_task_ : failed;
+  if (run_ != nullptr) run_->has_failed = true;  // the rest of the graph is not run
   count(g_counters.faults);
   error_.store(code);
   // Before the next task of the stream, and before a synchronisation can return.
@@ -274,27 +296,26 @@ Stream::Outcome Stream::execute_value_write(const Task &task, const ValueWriteTa
   return Outcome::kDone;
 }
 
+bool Stream::value_has_come(const ValueWaitTask &wait) {
+  const uint64_t found = __atomic_load_n(wait.address, __ATOMIC_ACQUIRE);
+  switch (wait.condition) {
+    case ACL_STREAM_WAIT_VALUE_GEQ:
+      return static_cast<int64_t>(found - wait.value) >= 0;
+    case ACL_STREAM_WAIT_VALUE_EQ:
+      return found == wait.value;
+    case ACL_STREAM_WAIT_VALUE_AND:
+      return (found & wait.value) != 0;
+    default:  // ACL_STREAM_WAIT_VALUE_NOR
+      return ~(found | wait.value) != 0;
+  }
+}
+
 Stream::Outcome Stream::execute_value_wait(const Task &task, const ValueWaitTask &wait) {
   if (!is_usable(device_, wait.address, sizeof *wait.address, "a value wait")) {
     fail_task(task, kKernelFault);
     return Outcome::kDone;
   }
-  const uint64_t found = __atomic_load_n(wait.address, __ATOMIC_ACQUIRE);
-  bool holds = false;
-  switch (wait.condition) {
-    case ACL_STREAM_WAIT_VALUE_GEQ:
-      holds = static_cast<int64_t>(found - wait.value) >= 0;
-      break;
-    case ACL_STREAM_WAIT_VALUE_EQ:
-      holds = found == wait.value;
-      break;
-    case ACL_STREAM_WAIT_VALUE_AND:
-      holds = (found & wait.value) != 0;
-      break;
-    default:  // ACL_STREAM_WAIT_VALUE_NOR
-      holds = ~(found | wait.value) != 0;
-  }
-  return holds ? Outcome::kDone : wait_polling(task, 0);
+  return value_has_come(wait) ? Outcome::kDone : wait_polling(task, 0);
 }
 
 Stream::Outcome Stream::execute_kernel(const Task &task, const KernelTask &kernel) {

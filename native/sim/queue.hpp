@@ -99,6 +99,27 @@ struct ValueWaitTask {
   uint32_t condition;  ///< ACL_STREAM_WAIT_VALUE_*
 };
 
+/// In a graph alone: the event is recorded as if by a stream of its own, and waited for likewise.
+struct RecordExternalTask {
+  Ref<Event> event;
+};
+
+struct WaitExternalTask {
+  Ref<Event> event;
+};
+
+/// Replays a captured graph.
+struct RunModelTask {
+  Ref<ModelBase> model;
+};
+
+/// Puts another kernel in the place of one in a graph.
+struct UpdateModelTask {
+  Ref<ModelBase> model;
+  uint32_t node;
+  std::shared_ptr<const KernelTask> kernel;
+};
+
 /// To the thread that is subscribed to the stream when the task runs.
 struct CallbackTask {
   aclrtCallback fn;
@@ -115,7 +136,8 @@ struct HostFuncTask {
 using Payload = std::variant<CopyTask, Copy2dTask, BufferCopyTask, MemsetTask, RecordTask,
                              WaitPointTask, WaitFlagTask, ResetFlagTask, RecordNotifyTask,
                              WaitNotifyTask, RecordSharedTask, WaitSharedTask, ValueWriteTask,
-                             ValueWaitTask, CallbackTask, HostFuncTask, KernelTask>;
+                             ValueWaitTask, RecordExternalTask, WaitExternalTask, RunModelTask,
+                             UpdateModelTask, CallbackTask, HostFuncTask, KernelTask>;
 
 inline bool is_copy(const Payload &payload) {
   return std::holds_alternative<CopyTask>(payload) || std::holds_alternative<Copy2dTask>(payload) ||

@@ -2,11 +2,13 @@
 #include "sim/stream.hpp"
 
 #include <sched.h>
+#include <string.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "sim/callback.hpp"
+#include "sim/capture.hpp"
 #include "sim/faults.hpp"
 #include "sim/lookup.hpp"
 #include "sim/timer.hpp"
@@ -24,6 +26,9 @@ std::atomic<uint64_t> g_next_uid{1};
 
 }  // namespace
 
+Stream::Stream() = default;
+Stream::~Stream() = default;
+
 void Stream::open(Device *device, Context *context, uint32_t priority, uint32_t flags) {
   device_ = device;
   context_ = context;
@@ -38,7 +43,12 @@ void Stream::open(Device *device, Context *context, uint32_t priority, uint32_t 
   held.store(false);
   has_host_func.store(false);
   subscriber.store(nullptr);
+  user_tag.store(0);
+  checks_overflow.store(false);
+  caches_op_info.store(false);
   loss_is_reported_ = false;
+  capture_.store(nullptr);
+  update_ = nullptr;
   alive.store(true, std::memory_order_release);
 }
 
@@ -49,6 +59,62 @@ aclError Stream::refusal() const {
   return fail(stopped,
               "stream %d of device %d takes no more work: its context stopped on a failure", id(),
               device_->index);
+}
+
+void Stream::set_capture(Model *model) {
+  std::lock_guard<std::mutex> lock(submit_mutex_);
+  Model *const before = capture_.load();
+  if (model != nullptr) model->retain();
+  capture_.store(model, std::memory_order_release);
+  if (before != nullptr) before->release();
+}
+
+bool Stream::set_update(TaskGroup *group) {
+  std::lock_guard<std::mutex> lock(submit_mutex_);
+  const bool all = update_ == nullptr || updated_ == update_->nodes.size();
+  update_ = group;
+  updated_ = 0;
+  return all;
+}
+
+/// With the submission lock, which submit() has.
+aclError Stream::divert(Payload payload, ThreadState &thread) {
+  if (Model *model = capture_.load()) {
+    thread.last_task_id = next_task_id_;
+    return model->append(this, Task{next_task_id_++, thread.tid, std::move(payload)});
+  }
+  auto *kernel = std::get_if<KernelTask>(&payload);
+  if (kernel == nullptr)
+    return fail(ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT,
+                "an update of a task group takes kernels alone");
+  return enqueue_update(std::move(*kernel), thread);
+}
+
+aclError Stream::enqueue_update(KernelTask kernel, ThreadState &thread) {
+  TaskGroup &group = *update_;
+  if (updated_ == group.nodes.size())
+    return fail(ACL_ERROR_RT_MODEL_UPDATE_FAILED, "the task group has no more than %zu kernels",
+                group.nodes.size());
+  const uint32_t node = group.nodes[updated_];
+  {
+    std::lock_guard<std::mutex> lock(group.model->mutex);
+    const auto &before = std::get<KernelTask>(group.model->nodes[node].task->payload);
+    if (strcmp(before.name, kernel.name) != 0)
+      return fail(ACL_ERROR_RT_MODEL_UPDATE_FAILED, "%s cannot take the place of %s", kernel.name,
+                  before.name);
+  }
+  ++updated_;
+  thread.last_task_id = next_task_id_;
+  queue_.push(next_task_id_++, thread.tid,
+              UpdateModelTask{Ref<ModelBase>(group.model), node,
+                              std::make_shared<const KernelTask>(std::move(kernel))});
+  submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  uint32_t idle = kIdle;
+  if (state_.load(std::memory_order_seq_cst) == kIdle &&
+      state_.compare_exchange_strong(idle, kQueued, std::memory_order_seq_cst)) {
+    Pool::instance().schedule(this);
+  }
+  return ACL_SUCCESS;
 }
 
 bool Stream::must_discard() const {

@@ -2,7 +2,9 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
 
 #include "acl_abi.h"
 #include "sim/device.hpp"
@@ -18,10 +20,16 @@ namespace aiocann::sim {
 
 struct Context;
 struct Device;
+struct Model;
+struct ModelRun;
+struct TaskGroup;
 class Subscriber;
 
 class Stream {
  public:
+  Stream();
+  ~Stream();
+
   /// Owned by: idle: nobody (the next submission queues it); queued: the ready list, or its device's list of held
   /// streams; running: one worker; blocked: the gate or callback that it waits for.
   enum State : uint32_t { kIdle, kQueued, kRunning, kBlocked };
@@ -36,6 +44,8 @@ class Stream {
     {
       std::lock_guard<std::mutex> lock(submit_mutex_);
       if (const aclError code = refusal()) return code;
+      if (capture_.load(std::memory_order_relaxed) != nullptr || update_ != nullptr)
+        return divert(Payload(std::forward<T>(payload)), thread);
       thread.last_task_id = next_task_id_;
       queue_.push(next_task_id_++, thread.tid, std::forward<T>(payload));
       submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
@@ -79,6 +89,14 @@ class Stream {
   void resume_after_callback();
   void requeue();
 
+  /// Where tasks go instead of the queue; changed under the context's capture lock.
+  Model *capture() const { return capture_.load(std::memory_order_acquire); }
+  void set_capture(Model *model);
+  /// Kernels that are submitted from now on take the place of those of the group; nullptr: no more. Answers whether
+  /// all were replaced.
+  bool set_update(TaskGroup *group);
+  TaskGroup *update() const { return update_; }
+
   /// What aborting the stream answers, without doing anything; 0: it can be aborted. See FaultKind::kKernelStall.
   aclError abort_refusal() const { return abort_refusal_.load(); }
 
@@ -86,11 +104,17 @@ class Stream {
   Context *context() const { return context_; }
   int32_t id() const { return static_cast<int32_t>(slot_index); }
   uint64_t uid() const { return uid_; }
-  uint32_t priority() const { return priority_; }
+  uint32_t priority() const { return priority_.load(std::memory_order_relaxed); }
   uint32_t flags() const { return flags_; }
+
+  /// Between two of its tasks.
+  void set_priority(uint32_t priority) { priority_.store(priority); }
 
   uint32_t slot_index = 0;
   std::atomic<bool> alive{false};
+  // Attributes that the program sets and asks for; nothing here depends on them.
+  std::atomic<uint32_t> user_tag{0};
+  std::atomic<bool> checks_overflow{false}, caches_op_info{false};
   std::atomic<bool> held{false};  ///< by aiocann_sim_hold
   /// Whom callbacks go to; set and cleared under the callback registry's lock.
   std::atomic<Subscriber *> subscriber{nullptr};
@@ -108,6 +132,8 @@ class Stream {
   };
 
   aclError refusal() const;
+  aclError divert(Payload payload, ThreadState &thread);
+  aclError enqueue_update(KernelTask kernel, ThreadState &thread);
   void finish_task();
   bool hold_if_gated();
   Pause *pause_of_fault(const Task &task);
@@ -120,7 +146,7 @@ class Stream {
   Outcome wait_polling(const Task &task, uint32_t timeout_s);
 
   // execute.cpp
-  Outcome execute(Task &task);
+  Outcome execute(const Task &task);
   void discard_task(Task &task);
   Outcome execute_copy(const Task &task, const CopyTask &copy);
   Outcome execute_copy2d(const Task &task, const Copy2dTask &copy);
@@ -133,17 +159,27 @@ class Stream {
   Outcome execute_wait_notify(const Task &task, const WaitNotifyTask &wait);
   Outcome execute_value_write(const Task &task, const ValueWriteTask &write);
   Outcome execute_value_wait(const Task &task, const ValueWaitTask &wait);
-  void fail_task(const Task &task, aclError code);
+  bool value_has_come(const ValueWaitTask &wait);
+
+  // model_run.cpp
+  Outcome execute_model(const Task &task, const RunModelTask &run_task);
+  Outcome step_branch(const Model &model, uint32_t branch, bool *moved);
+  std::optional<bool> try_wait(const Payload &payload);
+  void end_model_run(const RunModelTask &run_task);
+  void fail_task(const Task &failed, aclError code);
 
   Device *device_ = nullptr;
   Context *context_ = nullptr;
   uint64_t uid_ = 0;  ///< never used twice in a process
-  uint32_t priority_ = 0;
+  std::atomic<uint32_t> priority_{0};
   uint32_t flags_ = 0;
 
   std::mutex submit_mutex_;
   uint32_t next_task_id_ = 0;
   TaskQueue queue_;
+  std::atomic<Model *> capture_{nullptr};  ///< written with the submission lock
+  TaskGroup *update_ = nullptr;            ///< likewise
+  size_t updated_ = 0;                     ///< kernels of it that were replaced
   Gate *blocked_on_ = nullptr;
   /// Of the task at the front, when it is a blocking callback.
   enum class Phase : uint8_t { kFresh, kWaiting, kReturned };
@@ -157,7 +193,9 @@ class Stream {
   uint64_t wait_until_ns_ = UINT64_MAX;
   uint64_t wait_timer_ = 0;
   uint32_t polls_ = 0;
-  Gate poll_gate_;  ///< opened by the timer, for what nobody tells about
+  std::unique_ptr<ModelRun> run_;   ///< of the task at the front, when it replays a graph
+  const Task *run_task_ = nullptr;  ///< that task: faults of the graph are faults of it
+  Gate poll_gate_;                  ///< opened by the timer, for what nobody tells about
 
   alignas(64) std::atomic<uint64_t> submitted_{0};
   std::atomic<uint32_t> state_{kIdle};

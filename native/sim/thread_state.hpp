@@ -19,6 +19,8 @@ struct ThreadState {
   /// What aclrtPeekAtLastError shows: failures of the runtime layer.
   aclError last_error = ACL_SUCCESS;
   uint32_t last_task_id = UINT32_MAX;
+  /// Of aclmdlRICaptureThreadExchangeMode: which calls that disturb captures this thread may make.
+  aclmdlRICaptureMode capture_mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
   uint32_t tid = 0;                   ///< of the operating system; exception callbacks name it
   std::vector<std::string> messages;  ///< since the last aclGetRecentErrMsg, oldest first
   std::string shown;                  ///< what aclGetRecentErrMsg gave out last
