@@ -29,6 +29,7 @@ from aiocann.dump import listen
 from aiocann.enqueue import enqueue
 from aiocann.errors import (
     E_TIMEOUT,
+    AclError,
     AiocannError,
     BusyResourceError,
     ClosedResourceError,
@@ -36,7 +37,6 @@ from aiocann.errors import (
     ResourceExhaustedError,
     SimulatorWarning,
     SlowPathWarning,
-    UsageError,
     clone,
     error_for,
     usage,
@@ -411,7 +411,7 @@ class open_runtime:  # noqa: N801 - used like a function
 def _explain(exc: BaseException) -> None:
     """Add what is wrong with the list of visible devices, where that may be why."""
     trouble = trouble_with(visible_devices())
-    if trouble and isinstance(exc, UsageError):
+    if trouble and isinstance(exc, AclError):
         exc.args = (f"{exc.args[0]} [{trouble}]",)
 
 
