@@ -227,6 +227,10 @@ class Operation(Generic[T]):
 
     def _wait(self) -> Generator[Any, Any, T]:
         reactor = current_reactor()
+        if self._home is reactor:
+            reactor.linger()
+            if self._state:
+                return (yield from self._after_turn())
         waiter = reactor.waiter()
         if not self._enlist(reactor, waiter):
             return (yield from self._after_turn())

@@ -43,7 +43,13 @@ _MAX_SPINS = 64
 _BATCH = 512
 _BUDGET = 4096
 
+# What an await that lingered counts for among awaits of finished ops.
+_LINGER_SPINS = 8
+# Lingering pays where it takes the core from nobody: the lane, for one, is at work.
+_CAN_LINGER = (os.cpu_count() or 1) >= 4
+
 _loop_drain = lib.aiocann_loop_drain
+_loop_linger = lib.aiocann_loop_linger
 _unpack = ffi.unpack
 _memmove = ffi.memmove
 _ID_BYTES = 8
@@ -142,8 +148,6 @@ class Reactor(Home):
             self._now = outer
 
     def _drain(self) -> bool:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.fd)
         pending, take, posted = self._intake.pending, self._intake.take, self.posted
         while posted:
             pending.append(posted[0])
@@ -179,6 +183,15 @@ class Reactor(Home):
     def call_soon(self, fn: Callable[[], object]) -> bool:
         """Have the loop call `fn`, from any thread. False: it has closed."""
         raise NotImplementedError
+
+    def readable(self) -> None:
+        """Drain, as the eventfd says that there is something."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+        self.drain()
+
+    def linger(self) -> None:
+        """Wait a moment for completions, if nothing else could run meanwhile."""
 
     def post(self, op: Operation[Any]) -> None:
         """Deliver an op from another thread."""
@@ -280,7 +293,7 @@ class _Readable:
 
     def __call__(self) -> None:
         if self.reactor.is_live:
-            self.reactor.drain()
+            self.reactor.readable()
 
     def __del__(self) -> None:
         # A loop that closes drops its readers: the one sign of it that needs no patch.
@@ -290,12 +303,16 @@ class _Readable:
 class AsyncioReactor(Reactor):
     """The reactor of an asyncio loop, uvloop's too."""
 
-    __slots__ = ("_create_future", "_is_cancelled", "loop_ref")
+    __slots__ = ("_is_cancelled", "_ready", "loop_ref")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self.loop_ref = weakref.ref(loop)
         self._is_cancelled: Callable[[Any], bool] = _no_scopes
+        #: What the loop has still to run in this turn; None where it does not say.
+        self._ready: deque[Any] | None = (
+            getattr(loop, "_ready", None) if _CAN_LINGER else None
+        )
         loop.add_reader(self.fd, _Readable(self))
 
     def call_soon(self, fn: Callable[[], object]) -> bool:
@@ -308,6 +325,21 @@ class AsyncioReactor(Reactor):
         except RuntimeError:
             pass  # closed just now
         return False
+
+    def linger(self) -> None:
+        """See `Reactor`."""
+        if self._ready is None or self._ready or self.spins >= _MAX_SPINS:
+            return
+        self.spins += _LINGER_SPINS
+        is_armed = False
+        try:
+            is_armed = not _loop_linger(self.loop)
+            if not is_armed:
+                self.drain()
+                is_armed = True
+        finally:
+            if not is_armed:
+                self._come_again()
 
     def waiter(self) -> asyncio.Future[None]:
         """See `Reactor`."""
@@ -367,7 +399,7 @@ class TrioReactor(Reactor):
         try:
             while True:
                 await trio.wait_readable(self.fd)
-                self.drain()
+                self.readable()
         finally:
             _by_token.pop(self._token, None)
             self.close()

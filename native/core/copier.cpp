@@ -5,13 +5,17 @@
 
 #include "core/device.hpp"
 #include "core/lane.hpp"
+#include "core/parker.hpp"
 #include "core/stream.hpp"
 
 namespace aiocann::core {
 
 void Copiers::start() {
   for (int i = 0; i < kThreads; ++i) {
-    threads_.emplace_back([this] { run(); });
+    threads_.emplace_back([this] {
+      name_thread("aiocann-copier");
+      run();
+    });
   }
 }
 

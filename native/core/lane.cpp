@@ -1,8 +1,6 @@
 // lane.cpp: the thread of a lane: its inbox, its sleep, and the commands that belong to no stream.
 #include "core/lane.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "core/device.hpp"
@@ -20,25 +18,14 @@ constexpr int64_t kWatchMs = 1000;
 constexpr int64_t kAlarmMs = 10;
 /// While a reset waits for others.
 constexpr int64_t kResetLookMs = 1;
-constexpr int64_t kMaxSpinUs = 50;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+/// For so many turns in a row commands may go without their markers while there is other work.
+constexpr uint32_t kBusyTurns = 4;
 
 }  // namespace
 
-int64_t now_us() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000000 + now.tv_nsec / 1000;
-}
+int64_t now_us() { return static_cast<int64_t>(now_ns() / 1000); }
 
-int64_t now_ms() { return now_us() / 1000; }
+int64_t now_ms() { return static_cast<int64_t>(now_ns() / 1000000); }
 
 Lane::Lane(Device *device)
     : device_(device),
@@ -52,7 +39,10 @@ Lane::~Lane() = default;
 
 void Lane::start() {
   api_ = &runtime_->api();
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    name_thread("aiocann-lane");
+    run();
+  });
 }
 
 void Lane::wait_open() {
@@ -63,7 +53,7 @@ void Lane::wait_open() {
 void Lane::ask_to_close(int64_t deadline_ms) {
   deadline_ms_.store(deadline_ms, std::memory_order_relaxed);
   closing_.store(true, std::memory_order_seq_cst);
-  parker_.wake();
+  nudge();
 }
 
 void Lane::wait_drained(uint64_t *aborted, uint64_t *stuck) {
@@ -75,7 +65,7 @@ void Lane::wait_drained(uint64_t *aborted, uint64_t *stuck) {
 
 void Lane::stop() {
   stop_asked_.store(true, std::memory_order_seq_cst);
-  parker_.wake();
+  nudge();
 }
 
 void Lane::wait_stopped() {
@@ -133,17 +123,22 @@ void Lane::run() {
     return;
   }
   bool told_drained = false;
-  for (;;) {
+  for (uint32_t busy = 0;;) {
     bool worked = dispatch_inbox();
     worked |= run_ready();
     worked |= step_reset();
     settler_.run();
+    busy = worked ? busy + 1 : 0;
+    if (worked) look(busy % kBusyTurns == 0);
     if (closing_.load(std::memory_order_acquire) && !told_drained) {
       const bool drained = all_drained();
       if (drained || now_ms() >= deadline_ms_.load(std::memory_order_relaxed)) {
         told_drained = true;
         uint64_t aborted = 0, stuck = 0;
-        if (!drained) abort_stuck(&aborted, &stuck);
+        if (!drained) {
+          gave_up_ = true;
+          abort_stuck(&aborted, &stuck);
+        }
         std::lock_guard<std::mutex> lock(gate_);
         aborted_streams_ = aborted;
         stuck_streams_ = stuck;
@@ -154,6 +149,8 @@ void Lane::run() {
     if (stop_asked_.load(std::memory_order_acquire)) break;
     if (!worked) wait_for_work();
   }
+  dispatch_inbox();  // what came before the end is told that it was in flight
+  look(true);
   {
     std::unique_lock<std::mutex> lock(gate_);
     stopped_ = true;
@@ -230,20 +227,12 @@ bool Lane::run_ready() {
 bool Lane::has_news() const { return !inbox_.empty() || nudged_.load(std::memory_order_seq_cst); }
 
 void Lane::wait_for_work() {
+  // The next command often follows at once, as does the end of the last.
+  if (spin_.wait([this] { return has_news() || look(false); })) return;
+  look(true);
   probe_unmarked();
   settler_.run();
   if (!ready_.empty()) return;
-  // The next command often follows at once; waking from a sleep costs tens of microseconds. The spin adapts:
-  // it shrinks to nothing where it does not pay.
-  const int64_t until = now_us() + spin_us_;
-  do {
-    if (has_news()) {
-      spin_us_ = std::min(kMaxSpinUs, spin_us_ * 2);
-      return;
-    }
-    relax();
-  } while (now_us() < until);
-  spin_us_ = std::max<int64_t>(1, spin_us_ / 2);
 
   int64_t timeout = -1;
   if (device_->markers_in_flight.load(std::memory_order_relaxed) > 0) {
@@ -266,8 +255,7 @@ void Lane::wait_for_work() {
   }
   if (reset_.op != nullptr) timeout = timeout < 0 ? kResetLookMs : std::min(timeout, kResetLookMs);
   parker_.announce();
-  if (has_news() || stop_asked_.load(std::memory_order_seq_cst) ||
-      (timeout < 0 && closing_.load(std::memory_order_seq_cst))) {
+  if (has_news()) {
     parker_.stay();
     return;
   }
@@ -277,7 +265,7 @@ void Lane::wait_for_work() {
 void Lane::watchdog() {
   device_->apply_faults();
   if (reset_.op != nullptr) return;  // the handles may be gone
-  auto look = [this](Stream *stream) {
+  auto check = [this](Stream *stream) {
     Op *op = stream->oldest_marker();
     if (op == nullptr) {
       stream->watched = 0;
@@ -294,8 +282,8 @@ void Lane::watchdog() {
     stream->watched = reached ? op->id : 0;
     op->release();
   };
-  for (Stream *stream : streams_) look(stream);
-  look(internal_);
+  for (Stream *stream : streams_) check(stream);
+  check(internal_);
 }
 
 void Lane::unstick(Stream *stream) {
@@ -322,6 +310,7 @@ bool Lane::all_drained() {
 }
 
 void Lane::abort_stuck(uint64_t *aborted, uint64_t *stuck) {
+  look(true);
   auto abort = [&](Stream *stream) {
     // Not what another library has on its stream.
     if (!stream->adopted() && api_->aclrtStreamAbort != nullptr &&

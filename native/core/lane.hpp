@@ -14,6 +14,7 @@
 #include "core/op.hpp"
 #include "core/parker.hpp"
 #include "core/pool.hpp"
+#include "core/spin.hpp"
 #include "core/stack.hpp"
 #include "core/staging.hpp"
 
@@ -54,7 +55,7 @@ class Lane {
   void push_or_drop(Op *part);
   /// op has passed: its chunk goes on to a copier, another lane or back to the staging memory.
   void finish_passed(Op *op, Settler &settler);
-  /// Something that held streams up may have gone: staging memory, an event.
+  /// Something that held streams up may have gone: staging memory, an event. Or the lane is to close.
   void nudge();
 
   // ---- Thread: lane ----
@@ -134,6 +135,13 @@ class Lane {
   /// Nothing of op went to the device (or what did has markers of its own): it passes after its predecessors.
   Verdict not_on_device(Stream *stream, Op *op);
   void tell_submit_waiters(Op *mark);
+  /// Sees to it that we are told when the device is past op, whose event has been recorded unless has_event says no.
+  void place_marker(Stream *stream, Op *op, bool has_event, Status trouble);
+  /// Looks at the last commands of all streams; true: the device is past some. last: the others get their markers.
+  bool look(bool last);
+  bool look_at(Stream *stream, bool last);
+  /// Something is to follow the last command of stream.
+  void end_look(Stream *stream);
   /// False: for want of an event, later.
   bool place_probe(Stream *stream);
   void probe_unmarked();
@@ -168,9 +176,10 @@ class Lane {
   std::deque<Stream *> ready_;
   std::vector<Stream *> unmarked_;
   std::vector<Stream *> without_event_;  ///< held for want of an event
+  std::vector<Stream *> looked_at_;      ///< those with a Stream::looked_at. Owns: a reference each
   Staging chunks_, slots_;
   Settler settler_;
-  int64_t spin_us_ = 20;
+  Spin spin_;
   int64_t next_watch_ms_ = 0;
 
   enum class ResetStep : uint8_t { kNone, kStop, kFlush };
@@ -183,6 +192,7 @@ class Lane {
   } reset_;
 
   // closing
+  bool gave_up_ = false;  ///< nothing more is submitted. Thread: lane
   std::atomic<bool> closing_{false}, stop_asked_{false};
   std::atomic<int64_t> deadline_ms_{0};
   std::mutex gate_;  // guards the next two lines; a leaf

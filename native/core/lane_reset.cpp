@@ -25,6 +25,7 @@ constexpr int64_t kOthersMs = 10000;
 }  // namespace
 
 void Lane::begin_reset(Op *op) {
+  look(true);
   reset_.op = op;
   reset_.step = ResetStep::kStop;
   reset_.deadline_ms = now_ms() + kOthersMs;

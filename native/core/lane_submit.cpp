@@ -1,6 +1,9 @@
 // lane_submit.cpp: the head of a stream's FIFO: may it go, and what it is to the driver.
+#include <algorithm>
+
 #include "core/device.hpp"
 #include "core/graph_op.hpp"
+#include "core/inquiry.hpp"
 #include "core/lane.hpp"
 #include "core/memory.hpp"
 #include "core/reactor.hpp"
@@ -17,6 +20,13 @@ constexpr uint32_t kMaxUnmarked = 64;
 /// How long to wait here for a stream that nothing will tell of; then the watchdog asks.
 constexpr int32_t kRescueMs = 100;
 constexpr int32_t kSyncTimeout = 507046;
+
+/// What needs neither an event to wait for nor a time passes when its predecessors have, if those have markers.
+/// (Others enqueue on a stream that was adopted too.)
+bool passes_behind(const Stream *stream, const Op *op) {
+  return op->kind == OpKind::kMark && op->mark_kind != AIOCANN_MARK_RECORD &&
+         stream->unmarked == 0 && !stream->adopted();
+}
 
 void *at(const Side &side, uint64_t offset = 0) {
   if (side.host != nullptr) return side.host + offset;
@@ -46,7 +56,7 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
                                    "The stream was closed before this %s reached it.", op->name()));
     return Verdict::kGone;
   }
-  if (stream->aborted) return Verdict::kHeld;
+  if (stream->aborted || gave_up_) return Verdict::kHeld;
   if (stream->gone && op->kind != OpKind::kStreamClose && op->assigned == 0 &&
       !op->requested.load(std::memory_order_acquire)) {
     return fail_head(stream, op, reset_.why);
@@ -60,6 +70,7 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
   Verdict verdict = Verdict::kHeld;
   if (!stream->gone && !ready_event(stream, op, &verdict)) return verdict;
   if (!begun && !ready_memory(stream, op, &verdict)) return verdict;
+  if (stream->looked_at != nullptr && !passes_behind(stream, op)) end_look(stream);
   switch (op->kind) {
     case OpKind::kMemcpy:
       return submit_copy(stream, op);
@@ -207,21 +218,14 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
   stream->append(op, settler_);
   if (op->kind == OpKind::kMark) tell_submit_waiters(op);
   if (wants_marker) {
-    Completion &completion = device_->reactor->completion();
-    // Where nothing makes the marker wait for an adopted stream, it would come at once.
-    const bool early = stream->adopted() && !trouble.is_ok();
-    const bool tellable = !early && (has_event || !completion.needs_event());
-    op->retain();  // the marker's
-    if (const int32_t code = tellable ? completion.place(op) : 0; code != 0) {
-      trouble = driver_error(code, completion.call());
-      op->release();
-      rescue(stream, op, trouble);
-    } else if (!tellable) {
-      op->release();
-      rescue(stream, op, trouble);
+    if (has_event && trouble.is_ok() && !stream->adopted() && !op->is_internal() &&
+        runtime_->family == Family::kAuto) {
+      op->retain();
+      stream->looked_at = op;
+      stream->retain();
+      looked_at_.push_back(stream);
     } else {
-      op->awaits_callback = true;
-      if (!trouble.is_ok()) stream->fail(op, device_->explained(trouble, op));
+      place_marker(stream, op, has_event, trouble);
     }
   } else if (++stream->unmarked >= kMaxUnmarked) {
     place_probe(stream);
@@ -238,6 +242,62 @@ Status Lane::follow(Stream *stream, const NativeEvent *event) {
     return Status::error(AIOCANN_E_INTERNAL, "There was no event for a stream that was adopted.");
   const int32_t code = api_->aclrtStreamWaitEvent(stream->marker_raw, event->raw);
   return code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");
+}
+
+void Lane::place_marker(Stream *stream, Op *op, bool has_event, Status trouble) {
+  Completion &completion = device_->reactor->completion();
+  // Where nothing makes the marker wait for an adopted stream, it would come at once.
+  const bool early = stream->adopted() && !trouble.is_ok();
+  if (early || (!has_event && completion.needs_event())) return rescue(stream, op, trouble);
+  op->retain();  // the marker's
+  op->awaits_callback = true;
+  if (const int32_t code = completion.place(op); code != 0) {
+    trouble = driver_error(code, completion.call());
+    op->awaits_callback = false;
+    op->release();
+    rescue(stream, op, trouble);
+  } else if (!trouble.is_ok()) {
+    stream->fail(op, device_->explained(trouble, op));
+  }
+}
+
+// Short work is over before a callback would have woken the reactor. So the last command of a stream is looked at
+// for a moment, and gets its marker only when something is to follow it, or when the lane is about to sleep.
+bool Lane::look_at(Stream *stream, bool last) {
+  Op *op = stream->looked_at;
+  const Answer answer = inquire(stream, op, false, settler_);
+  if (answer == Answer::kRunning && !last) return false;
+  stream->looked_at = nullptr;
+  if (answer == Answer::kReached) {
+    device_->apply_faults();
+    stream->marker_passed(op, settler_);
+  } else if (answer == Answer::kRunning) {
+    place_marker(stream, op, true, Status());
+  }
+  op->release();
+  return true;
+}
+
+void Lane::end_look(Stream *stream) {
+  look_at(stream, true);
+  looked_at_.erase(std::find(looked_at_.begin(), looked_at_.end(), stream));
+  stream->release();
+}
+
+bool Lane::look(bool last) {
+  if (looked_at_.empty()) return false;
+  size_t left = 0;
+  for (Stream *stream : looked_at_) {
+    if (look_at(stream, last)) {
+      stream->release();
+    } else {
+      looked_at_[left++] = stream;
+    }
+  }
+  const bool some = left < looked_at_.size();
+  looked_at_.resize(left);
+  if (some) settler_.run();
+  return some;
 }
 
 void Lane::rescue(Stream *stream, Op *op, const Status &why) {
@@ -315,10 +375,7 @@ Lane::Verdict Lane::submit_memset(Stream *stream, Op *op) {
 }
 
 Lane::Verdict Lane::submit_mark(Stream *stream, Op *op) {
-  // What needs neither an event to wait for nor a time passes when its predecessors have, if those have markers.
-  // (Others enqueue on a stream that was adopted too.)
-  if (op->mark_kind != AIOCANN_MARK_RECORD && stream->unmarked == 0 && !stream->adopted())
-    return not_on_device(stream, op);
+  if (passes_behind(stream, op)) return not_on_device(stream, op);
   submitted(stream, op, 0, true);
   return Verdict::kGone;
 }

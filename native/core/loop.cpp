@@ -93,6 +93,17 @@ int32_t aiocann_loop::drain(uint64_t *ids, int32_t max) {
   return count;
 }
 
+bool aiocann_loop::linger() {
+  if (pending_ != nullptr) return true;
+  // Not armed meanwhile: who delivers need not write the eventfd.
+  Delivery *head = armed_mark();
+  if (!head_.compare_exchange_strong(head, nullptr, std::memory_order_seq_cst))
+    return !is_mark(head);
+  if (spin_.wait([this] { return head_.load(std::memory_order_acquire) != nullptr; })) return true;
+  head = nullptr;
+  return !head_.compare_exchange_strong(head, armed_mark(), std::memory_order_seq_cst);
+}
+
 void aiocann_loop::close(aiocann_loop *heir) {
   if (head_.load(std::memory_order_acquire) == closed_mark()) return;
   if (heir != nullptr && heir != this) {
@@ -121,6 +132,8 @@ aiocann_loop *aiocann_loop_create(int fd) { return new aiocann_loop(fd); }
 int32_t aiocann_loop_drain(aiocann_loop *loop, uint64_t *ids, int32_t max) {
   return loop->drain(ids, max);
 }
+
+int32_t aiocann_loop_linger(aiocann_loop *loop) { return loop->linger() ? 1 : 0; }
 
 void aiocann_loop_close(aiocann_loop *loop, aiocann_loop *heir) { loop->close(heir); }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "aiocann.h"
+#include "core/spin.hpp"
 
 namespace aiocann::core {
 
@@ -38,6 +39,8 @@ struct aiocann_loop {
   /// Takes over the node and its reference of the loop. True: the eventfd was written. Thread: any; lock-free.
   bool push(aiocann::core::Delivery *node);
   int32_t drain(uint64_t *ids, int32_t max);
+  /// Waits a moment for a delivery; true: there is one, and the loop is not armed. Thread: the drainer.
+  bool linger();
   void close(aiocann_loop *heir);
   uint64_t wakes() const { return wakes_.load(std::memory_order_relaxed); }
 
@@ -57,4 +60,5 @@ struct aiocann_loop {
   std::atomic<uint64_t> wakes_{0};
   aiocann_loop *heir_ = nullptr;  ///< set before kClosed. Owns: one reference
   Delivery *pending_ = nullptr;   ///< taken, not yet handed out. Thread: the drainer
+  aiocann::core::Spin spin_;      ///< Thread: the drainer
 };

@@ -2,6 +2,7 @@
 // costs one load.
 #pragma once
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +11,9 @@
 #include <cstdint>
 
 namespace aiocann::core {
+
+/// What tools show of this thread; at most 15 characters.
+inline void name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
 
 class Parker {
  public:

@@ -4,6 +4,7 @@
 
 #include "core/device.hpp"
 #include "core/lane.hpp"
+#include "core/parker.hpp"
 #include "core/runtime.hpp"
 
 namespace aiocann::core {
@@ -30,6 +31,7 @@ void Reactor::start() {
   stopping_.store(false, std::memory_order_relaxed);
   std::atomic<bool> ready{false};
   thread_ = std::thread([this, &ready] {
+    name_thread("aiocann-reactor");
     id_ = pthread_self();
     ready.store(true, std::memory_order_release);
     run();

@@ -10,6 +10,7 @@
 #include "core/device.hpp"
 #include "core/driver.hpp"
 #include "core/lane.hpp"
+#include "core/parker.hpp"
 #include "core/reactor.hpp"
 
 using namespace aiocann::core;
@@ -82,6 +83,7 @@ Status aiocann_runtime::driver_error(int32_t code, const char *call) const {
 void aiocann_runtime::start_open(aiocann_op *op) {
   retain();
   std::thread([this, op] {
+    name_thread("aiocann-opener");
     const Status status = open();
     {
       std::lock_guard<std::mutex> guard(close_mutex_);
@@ -161,6 +163,7 @@ void aiocann_runtime::start_close(int64_t timeout_ms, aiocann_op *op) {
   if (op != nullptr) return settle(op, Status::ok());  // closed already; its outcome has been told
   retain();
   std::thread([this, timeout_ms] {
+    name_thread("aiocann-closer");
     Status status;
     bool was_open = false;
     {

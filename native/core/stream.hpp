@@ -117,6 +117,8 @@ struct aiocann_stream {
   bool stalled = false;       ///< the device waits in vain, and could not be made to stop
   bool wants_marker = false;  ///< in the lane's list of streams with unmarked work
   uint32_t unmarked = 0;      ///< commands submitted since the last marker
+  Op *looked_at =
+      nullptr;  ///< the last one submitted, still without its callback. Owns: a reference
   uint32_t chunks_held = 0, slots_held = 0;
   aiocann::core::Mem *workspace = nullptr;
   uint64_t watched =

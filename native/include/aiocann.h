@@ -73,6 +73,9 @@ aiocann_loop *aiocann_loop_create(int fd);
 /* Takes up to max settled op ids, oldest first. Fewer than max returned: the queue was found empty and the
  * loop is armed again (the next completion writes the eventfd). The caller resets the eventfd before. */
 int32_t aiocann_loop_drain(aiocann_loop *loop, uint64_t *ids, int32_t max);
+/* Waits a moment, 50 us at most, for something to complete. 1: there is something, and the eventfd is not written for
+ * it: drain. 0: nothing has changed. For loops that have nothing else to do. */
+int32_t aiocann_loop_linger(aiocann_loop *loop);
 /* From now on what would come here goes to heir (which must be an fd=-1 loop, or NULL to drop). */
 void aiocann_loop_close(aiocann_loop *loop, aiocann_loop *heir);
 void aiocann_loop_release(aiocann_loop *loop);

@@ -158,7 +158,11 @@ void staged_copies_fail_as_one() {
 
 // A call that fails concerns its op alone: nothing on the device went wrong.
 void failing_calls_fail_one_op() {
+  // Left to itself, the lane sees short work end, and makes no call for its marker.
+  const bool chooses = std::getenv("AIOCANN_COMPLETION") == nullptr;
+  if (chooses) setenv("AIOCANN_COMPLETION", "callback", 1);
   Runtime rt(1);
+  if (chooses) unsetenv("AIOCANN_COMPLETION");
   aiocann_stream *stream = rt.stream();
   aiocann_mem *mem = rt.allocate(4096);
   struct Case {
