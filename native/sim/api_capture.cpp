@@ -76,8 +76,9 @@ const char *name_of(const ModelNode &node) {
 
 aclError find_group(aclrtTaskGrp handle, TaskGroup **group) {
   if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the task group is NULL");
-  *group = static_cast<TaskGroup *>(handle);
-  return ACL_SUCCESS;
+  *group = find_task_group(handle);
+  if (*group != nullptr) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "the task group does not exist (any more)");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "sim/lifecycle.hpp"
 #include "sim/lookup.hpp"
 #include "sim/machine.hpp"
+#include "sim/state_callbacks.hpp"
 #include "sim/stream.hpp"
 #include "sim/thread_state.hpp"
 
@@ -99,7 +100,7 @@ using namespace aiocann::sim;
 aclError aclInit(const char *configPath) {
   ACL_ENTRY();
   InitState &state = init_state();
-  std::lock_guard<std::mutex> lock(state.mutex);
+  std::unique_lock<std::mutex> lock(state.mutex);
   if (state.references > 0) {
     ++state.references;
     return fail(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialized already");
@@ -115,20 +116,23 @@ aclError aclInit(const char *configPath) {
   state.config = config;
   state.references = 1;
   state.is_finalized = false;
-  return ACL_SUCCESS;
+  lock.unlock();
+  return tell_initialized(config);
 }
 
 aclError aclFinalize() {
   ACL_ENTRY();
   InitState &state = init_state();
-  std::lock_guard<std::mutex> lock(state.mutex);
-  return finalize(state);
+  std::unique_lock<std::mutex> lock(state.mutex);
+  if (const aclError code = finalize(state)) return code;
+  lock.unlock();
+  return tell_finalized();
 }
 
 aclError aclFinalizeReference(uint64_t *refCount) {
   ACL_ENTRY();
   InitState &state = init_state();
-  std::lock_guard<std::mutex> lock(state.mutex);
+  std::unique_lock<std::mutex> lock(state.mutex);
   if (state.references == 0) {
     if (refCount != nullptr) *refCount = 0;
     return fail(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialized, or finalized already");
@@ -139,7 +143,9 @@ aclError aclFinalizeReference(uint64_t *refCount) {
     return ACL_SUCCESS;
   }
   if (refCount != nullptr) *refCount = 0;
-  return finalize(state);
+  if (const aclError code = finalize(state)) return code;
+  lock.unlock();
+  return tell_finalized();
 }
 
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
@@ -181,6 +187,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   ACL_ENTRY();
   Device *device = nullptr;
   if (const aclError code = find_device(deviceId, &device)) return code;
+  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
   {
     std::lock_guard<std::mutex> lock(device->mutex);
     if (const aclError code = refuse_lost(device)) return code;
@@ -194,6 +201,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   ThreadState &thread = thread_state();
   thread.primary_device = device->index;
   thread.explicit_context = nullptr;
+  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
   return ACL_SUCCESS;
 }
 
@@ -222,14 +230,21 @@ static aclError reset_device(int32_t deviceId, bool force) {
   return was_lost ? refuse_lost(device) : ACL_SUCCESS;
 }
 
+static aclError reset_and_tell(int32_t deviceId, bool force) {
+  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_RESET_PRE);
+  const aclError code = reset_device(deviceId, force);
+  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_RESET_POST);
+  return code;
+}
+
 aclError aclrtResetDevice(int32_t deviceId) {
   ACL_ENTRY();
-  return reset_device(deviceId, false);
+  return reset_and_tell(deviceId, false);
 }
 
 aclError aclrtResetDeviceForce(int32_t deviceId) {
   ACL_ENTRY();
-  return reset_device(deviceId, true);
+  return reset_and_tell(deviceId, true);
 }
 
 aclError aclrtGetDevice(int32_t *deviceId) {

@@ -28,7 +28,7 @@ aclError check_prop(const aclrtPhysicalMemProp *prop, uint64_t *granularity) {
   const bool is_ddr = attr >= 0 && attr <= 7 && (0xcd >> attr & 1) != 0;
   if (attr < 0 || attr > ACL_MEM_P2P_HUGE1G || is_ddr)
     return fail(ACL_ERROR_INVALID_PARAM, "memory attribute %d is not one of a device's HBM", attr);
-  const bool is_giant = attr == 10 || attr == 11 ||  // HBM, HBM that peers reach
+  const bool is_giant = attr == ACL_HBM_MEM_HUGE1G || attr == ACL_HBM_MEM_P2P_HUGE1G ||
                         attr == ACL_MEM_HUGE1G || attr == ACL_MEM_P2P_HUGE1G;
   *granularity = is_giant ? kGiantPage : kHugePage;
   return ACL_SUCCESS;
@@ -127,7 +127,7 @@ aclError import_physical(std::shared_ptr<SharedBlock> block, Device *device,
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the memory that was exported does not exist any more");
   const SharedBlock::Header &header = block->header();
   aclrtPhysicalMemProp prop = {};
-  prop.memAttr = ACL_MEM_HUGE;
+  prop.memAttr = ACL_HBM_MEM_HUGE;
   prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
   prop.location.id = static_cast<uint32_t>(machine().user_id(device));
   return make_physical(device, header.memory_bytes, header.page, fd, true, prop, handle);

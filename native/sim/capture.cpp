@@ -14,9 +14,6 @@
 namespace aiocann::sim {
 namespace {
 
-/// An asynchronous call that would have to wait; the public header has no name for it.
-constexpr aclError kBlockAsync = 107041;
-
 std::atomic<uint32_t> g_next_model_id{1};
 
 struct Models {
@@ -70,6 +67,17 @@ Model *find_model(aclmdlRI handle) {
   std::lock_guard<std::mutex> lock(models().mutex);
   Model *const model = static_cast<Model *>(handle);
   return models().living.count(model) != 0 ? model : nullptr;
+}
+
+TaskGroup *find_task_group(aclrtTaskGrp handle) {
+  std::lock_guard<std::mutex> lock(models().mutex);
+  for (Model *model : models().living) {
+    std::lock_guard<std::mutex> model_lock(model->mutex);
+    for (const auto &group : model->groups) {
+      if (group.get() == handle) return group.get();
+    }
+  }
+  return nullptr;
 }
 
 void forget_model(Model *model) {
@@ -192,7 +200,7 @@ aclError check_unsafe_call(const char *function, bool sync) {
     refused =
         own == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || own == ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL;
   if (!refused) return ACL_SUCCESS;
-  return fail(sync ? ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT : kBlockAsync,
+  return fail(sync ? ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT : ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,
               "%s would disturb a capture: the capture modes of this context and thread forbid it",
               function);
 }

@@ -101,6 +101,8 @@ struct ModelRun {
 
 /// The living model at `handle`, or nullptr.
 Model *find_model(aclmdlRI handle);
+/// A group of a living model, or nullptr.
+TaskGroup *find_task_group(aclrtTaskGrp handle);
 /// 0, or what a call that would disturb a capture answers: `sync` for calls that block, else for what they become.
 aclError check_unsafe_call(const char *function, bool sync);
 

@@ -10,6 +10,7 @@
 #include "sim/lifecycle.hpp"
 #include "sim/lookup.hpp"
 #include "sim/machine.hpp"
+#include "sim/state_callbacks.hpp"
 #include "sim/stream.hpp"
 #include "sim/thread_state.hpp"
 
@@ -136,14 +137,17 @@ aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stre
                 machine().user_id(device), device->streams.live());
   }
   made->open(device, context, priority, flags);
+  bool is_made = false;
   {
     std::lock_guard<std::mutex> lock(context->mutex);
     // Checked here, so that close_context() sees every stream that was ever made in the context.
-    if (context->alive.load()) {
-      context->streams.push_back(made);
-      *stream = made;
-      return ACL_SUCCESS;
-    }
+    is_made = context->alive.load();
+    if (is_made) context->streams.push_back(made);
+  }
+  if (is_made) {
+    *stream = made;
+    tell_stream_state(made, ACL_RT_STREAM_STATE_CREATE_POST);
+    return ACL_SUCCESS;
   }
   made->alive.store(false);
   device->streams.release(made);
@@ -152,6 +156,7 @@ aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stre
 
 void destroy_stream(Stream *stream) {
   Context *context = stream->context();
+  tell_stream_state(stream, ACL_RT_STREAM_STATE_DESTROY_PRE);
   stream->alive.store(false, std::memory_order_release);
   drop_capture(stream);
   drop_subscription(stream);

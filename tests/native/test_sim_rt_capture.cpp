@@ -220,7 +220,7 @@ void unsafe_calls(aclmdlRICaptureMode mode, bool refused) {
   CHECK_CODE(aclrtMemset(memory, 64, 0, 64), sync_code);
   CHECK_CODE(aclrtMemcpy2d(pageable, 2, memory, 2, 2, 2, ACL_MEMCPY_DEVICE_TO_HOST), sync_code);
   CHECK_CODE(aclrtMemcpyAsync(pageable, 4, memory, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream),
-             refused ? 107041 : 0);
+             refused ? ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC : 0);
   CHECK_OK(aclrtMemcpyAsync(g_host, 4, memory, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream));  // pinned
   sync(stream);
   CHECK_OK(aclrtDestroyStream(stream));

@@ -52,11 +52,10 @@ void environment() {
   CHECK_EQ(std::string(aclrtGetSocName()), "Ascend310P3");
   CHECK_OK(aclrtSetDevice(4));
   size_t free = 0, total = 0;
-  CHECK_OK(
-      aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), &free, &total));  // no HBM: answers for DDR
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));  // no HBM: answers for DDR
   CHECK_EQ(total, 64 * kMiB);
   CHECK_EQ(free, total);
-  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(0), &free, &total));
+  CHECK_OK(aclrtGetMemInfo(ACL_DDR_MEM, &free, &total));
   CHECK_EQ(total, 64 * kMiB);
   uint32_t available = 0;
   CHECK_OK(aclrtGetStreamAvailableNum(&available));
@@ -226,7 +225,7 @@ void memory_can_be_scarce() {
   configure("memory", "4M");
   CHECK_OK(aclrtSetDevice(0));
   size_t free = 0, total = 0;
-  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), &free, &total));
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
   CHECK_EQ(total, 4 * kMiB);
   void *first = device_memory(2 * kMiB - 64), *second = nullptr;
   CHECK_OK(aclrtMalloc(&second, 2 * kMiB - 64, ACL_MEM_MALLOC_HUGE_ONLY));

@@ -195,6 +195,73 @@ void events_with_the_external_flag() {
   CHECK_OK(aclrtDestroyStream(outside));
 }
 
+void task_groups_are_updated() {
+  aclrtStream stream = new_stream(), updater = new_stream();
+  uint32_t *words = static_cast<uint32_t *>(device_memory(64));
+  const auto set = [&](aclrtStream on, size_t at, uint32_t value) {
+    return aclrtMemsetD32Async(words + at, 64 - 4 * at, value, 1, on);
+  };
+  aclrtTaskGrp group = nullptr, none = nullptr;
+  CHECK_CODE(aclmdlRICaptureTaskGrpBegin(nullptr), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureTaskGrpBegin(stream), ACL_ERROR_RT_STREAM_NOT_CAPTURED);
+  CHECK_CODE(aclmdlRICaptureTaskGrpEnd(stream, &none), ACL_ERROR_RT_STREAM_NOT_CAPTURED);
+  begin(stream);
+  CHECK_CODE(aclmdlRICaptureTaskGrpEnd(stream, &none), ACL_ERROR_STREAM_TASK_GROUP_STATUS);
+  CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
+  CHECK_CODE(aclmdlRICaptureTaskGrpBegin(stream), ACL_ERROR_STREAM_TASK_GROUP_STATUS);
+  CHECK_OK(set(stream, 0, 1));
+  CHECK_OK(set(stream, 1, 1));
+  CHECK_OK(aclmdlRICaptureTaskGrpEnd(stream, &group));
+  CHECK_OK(set(stream, 2, 1));
+  aclmdlRI model = end(stream);
+  const auto run = [&](uint32_t expected) {
+    CHECK_OK(aclrtMemset(words, 64, 0, 64));
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    sync(stream);
+    CHECK_EQ(words[0] + words[1] + words[2], expected);
+  };
+  run(3);
+  CHECK_CODE(aclmdlRICaptureTaskUpdateBegin(updater, nullptr), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureTaskUpdateEnd(updater), ACL_ERROR_STREAM_TASK_GROUP_STATUS);
+  CHECK_OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+  CHECK_CODE(aclmdlRICaptureTaskUpdateBegin(stream, group), ACL_ERROR_STREAM_TASK_GROUP_STATUS);
+  CHECK_CODE(aclrtMemsetAsync(words, 4, 0, 4, updater), ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT);
+  CHECK_OK(set(updater, 0, 10));
+  CHECK_OK(set(updater, 1, 20));
+  CHECK_CODE(set(updater, 1, 20), ACL_ERROR_RT_MODEL_UPDATE_FAILED);  // there were two
+  CHECK_OK(aclmdlRICaptureTaskUpdateEnd(updater));
+  sync(updater);
+  run(31);
+  run(31);
+  // Too few.
+  CHECK_OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+  CHECK_OK(set(updater, 0, 5));
+  CHECK_CODE(aclmdlRICaptureTaskUpdateEnd(updater), ACL_ERROR_RT_INTERNAL_ERROR);
+  sync(updater);
+  run(26);
+  CHECK_OK(aclrtMemsetAsync(words, 4, 0, 4, updater));  // an ordinary stream again
+  sync(updater);
+  begin(updater);
+  CHECK_CODE(aclmdlRICaptureTaskUpdateBegin(updater, group), ACL_ERROR_RT_STREAM_CAPTURED);
+  CHECK_OK(aclmdlRIDestroy(end(updater)));
+  CHECK_OK(aclmdlRIDestroy(model));
+
+  // A group takes kernels alone, and must be ended.
+  begin(stream);
+  CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
+  CHECK_CODE(aclmdlRICaptureTaskUpdateBegin(updater, group), ACL_ERROR_RT_PARAM_INVALID);
+  CHECK_OK(set(stream, 0, 1));
+  CHECK_CODE(aclmdlRICaptureEnd(stream, &model), ACL_ERROR_STREAM_TASK_GROUP_STATUS);
+  CHECK(model == nullptr);
+  begin(stream);
+  CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
+  CHECK_CODE(aclrtMemsetAsync(words, 4, 0, 4, stream), ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT);
+  CHECK_CODE(aclmdlRICaptureEnd(stream, &model), ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+  CHECK_OK(aclrtFree(words));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(updater));
+}
+
 void a_fault_ends_the_replay() {
   aclrtStream stream = new_stream();
   begin(stream);
@@ -298,6 +365,7 @@ int main() {
   branches_run_in_their_order();
   an_external_event_holds_its_branch();
   events_with_the_external_flag();
+  task_groups_are_updated();
   a_fault_ends_the_replay();
   values_and_notifies_in_a_graph();
   a_running_model_is_not_destroyed();

@@ -5,7 +5,7 @@ namespace {
 
 size_t free_bytes() {
   size_t free = 0, total = 0;
-  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), &free, &total));
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
   CHECK_EQ(total, 256 * kMiB);
   return free;
 }
@@ -62,7 +62,7 @@ void accounting_is_in_pages() {
 
 void memory_info() {
   size_t free = 1, total = 1;
-  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(0), &free, &total));
+  CHECK_OK(aclrtGetMemInfo(ACL_DDR_MEM, &free, &total));
   CHECK_EQ(total, 0);  // this SoC has no DDR
   for (int attribute : {1, 4, 5, 8, 9, 10, 11, 12, 13, 17}) {
     CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(attribute), &free, &total));
@@ -72,8 +72,7 @@ void memory_info() {
     CHECK_CODE(aclrtGetMemInfo(static_cast<aclrtMemAttr>(attribute), &free, &total),
                ACL_ERROR_RT_INVALID_MEMORY_TYPE);
   }
-  CHECK_CODE(aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), nullptr, &total),
-             ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclrtGetMemInfo(ACL_HBM_MEM, nullptr, &total), ACL_ERROR_INVALID_PARAM);
 }
 
 void freeing() {

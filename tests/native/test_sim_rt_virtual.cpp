@@ -5,10 +5,7 @@
 
 namespace {
 
-constexpr auto kHbmHuge = static_cast<aclrtMemAttr>(4);
-constexpr auto kHbmHuge1G = static_cast<aclrtMemAttr>(10);
-
-aclrtPhysicalMemProp prop_of(uint32_t device, aclrtMemAttr attr = kHbmHuge) {
+aclrtPhysicalMemProp prop_of(uint32_t device, aclrtMemAttr attr = ACL_HBM_MEM_HUGE) {
   aclrtPhysicalMemProp prop = {};
   prop.memAttr = attr;
   prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
@@ -18,7 +15,7 @@ aclrtPhysicalMemProp prop_of(uint32_t device, aclrtMemAttr attr = kHbmHuge) {
 
 size_t free_bytes() {
   size_t free = 0, total = 0;
-  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), &free, &total));
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
   return free;
 }
 
@@ -27,7 +24,7 @@ void granularity() {
   aclrtPhysicalMemProp prop = prop_of(0);
   CHECK_OK(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
   CHECK_EQ(bytes, 2 * kMiB);
-  prop.memAttr = kHbmHuge1G;
+  prop.memAttr = ACL_HBM_MEM_HUGE1G;
   CHECK_OK(
       aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &bytes));
   CHECK_EQ(bytes, kGiB);
@@ -105,7 +102,7 @@ void mistakes() {
   CHECK_CODE(aclrtMallocPhysical(&handle, 2 * kMiB, &prop, 1), ACL_ERROR_INVALID_PARAM);
   CHECK_CODE(aclrtMallocPhysical(&handle, 2 * kMiB + 1, &prop, 0), ACL_ERROR_RT_PARAM_INVALID);
   CHECK_CODE(aclrtMallocPhysical(&handle, 2 * kGiB, &prop, 0), ACL_ERROR_RT_MEMORY_ALLOCATION);
-  const aclrtPhysicalMemProp missing = prop_of(7), ddr = prop_of(0, static_cast<aclrtMemAttr>(2));
+  const aclrtPhysicalMemProp missing = prop_of(7), ddr = prop_of(0, ACL_DDR_MEM_HUGE);
   CHECK_CODE(aclrtMallocPhysical(&handle, 2 * kMiB, &missing, 0), ACL_ERROR_RT_INVALID_DEVICEID);
   CHECK_CODE(aclrtMallocPhysical(&handle, 2 * kMiB, &ddr, 0), ACL_ERROR_INVALID_PARAM);
   aclrtPhysicalMemProp unregistered = prop;
@@ -170,7 +167,7 @@ void access_is_given() {
   CHECK_EQ(again, handle);
   aclrtPhysicalMemProp told = {};
   CHECK_OK(aclrtMemGetAllocationPropertiesFromHandle(again, &told));
-  CHECK_EQ(told.memAttr, kHbmHuge);
+  CHECK_EQ(told.memAttr, ACL_HBM_MEM_HUGE);
   CHECK_OK(aclrtFreePhysical(again));
   CHECK_OK(aclrtFreePhysical(handle));
   CHECK_OK(aclrtUnmapMem(base));
@@ -192,7 +189,7 @@ void a_reset_takes_it_away() {
   CHECK_CODE(aclrtUnmapMem(base), ACL_ERROR_RT_PARAM_INVALID);
   CHECK_CODE(aclrtFreePhysical(loose), ACL_ERROR_RT_PARAM_INVALID);
   size_t free = 0, total = 0;
-  CHECK_OK(aclrtGetMemInfo(static_cast<aclrtMemAttr>(1), &free, &total));
+  CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
   CHECK_EQ(free, total);
   CHECK_OK(aclrtResetDevice(1));
   CHECK_OK(aclrtSetDevice(0));
