@@ -18,6 +18,18 @@ LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+# How scripts/harsh wants the tests to run; empty as a rule.
+MODE = os.environ.get("AIOCANN_TEST_MODE", "")
+if MODE == "switch":
+    sys.setswitchinterval(1e-6)
+elif MODE == "gc":
+    gc.set_threshold(1, 1, 1)
+elif MODE == "uvloop":
+    LOOPS = {"uvloop": LOOPS["uvloop"]}
+elif MODE:
+    raise ValueError(f"AIOCANN_TEST_MODE is {MODE!r}, but must be switch, gc or uvloop")
+
+
 @pytest.fixture(params=list(LOOPS))
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """Run a test marked ``anyio`` on every loop. The one place that lists them."""
