@@ -131,7 +131,8 @@ void Lane::run() {
     busy = worked ? busy + 1 : 0;
     if (worked) look(busy % kBusyTurns == 0);
     if (closing_.load(std::memory_order_acquire) && !told_drained) {
-      const bool drained = all_drained();
+      // What was enqueued before the closing may have come since the inbox was looked at.
+      const bool drained = inbox_.empty() && all_drained();
       if (drained || now_ms() >= deadline_ms_.load(std::memory_order_relaxed)) {
         told_drained = true;
         uint64_t aborted = 0, stuck = 0;

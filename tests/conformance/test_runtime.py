@@ -221,6 +221,16 @@ async def test_leaving_drains(opened: Any) -> None:
     np.testing.assert_array_equal(out, data)
 
 
+async def test_leaving_at_once_drains_too(opened: Any) -> None:
+    """What was enqueued just before is not overtaken by the closing."""
+    targets = [np.zeros(100, np.uint8) for _ in range(40)]
+    for target in targets:
+        async with opened() as rt:
+            op = rt.devices[0].main_stream.memcpy(target, np.ones(100, np.uint8))
+        await op
+    assert all((target == 1).all() for target in targets)
+
+
 async def test_leaving_with_a_stuck_device(opened: Any) -> None:
     """It gives up after its time, says so, and the next opening works."""
     out = np.zeros(64, np.float32)
