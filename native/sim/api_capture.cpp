@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <algorithm>
+
 #include "sim/capture.hpp"
 #include "sim/entry.hpp"
 #include "sim/lifecycle.hpp"
@@ -72,6 +74,13 @@ const char *name_of(const ModelNode &node) {
     const char *operator()(...) { return "task"; }
   };
   return std::visit(Namer{}, node.task->payload);
+}
+
+bool is_updating(const Model &model) {
+  std::lock_guard<std::mutex> lock(model.context->capture_mutex);
+  std::lock_guard<std::mutex> model_lock(model.mutex);
+  return std::any_of(model.groups.begin(), model.groups.end(),
+                     [](const auto &group) { return group->is_updating; });
 }
 
 aclError find_group(aclrtTaskGrp handle, TaskGroup **group) {
@@ -175,6 +184,8 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI) {
   if (const aclError code = require_model(modelRI, &model)) return code;
   if (model->is_capturing())
     return fail(ACL_ERROR_RT_MODEL_CAPTURED, "the model is still being captured");
+  if (is_updating(*model))
+    return fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group of the model is being updated");
   const Deadline deadline = Deadline::after_ms(kDestroyGraceMs);
   while (model->running.load() != 0) {
     if (deadline.has_passed() || machine_is_stopping())

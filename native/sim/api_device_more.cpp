@@ -241,3 +241,14 @@ aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
   *value = has_attribute(cannAttr) ? 1 : 0;
   return ACL_SUCCESS;
 }
+
+/// Faults leave no details behind here.
+aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(errorInfo);
+  Device *device = nullptr;
+  if (const aclError code = find_device(deviceId, &device)) return code;
+  memset(errorInfo, 0, sizeof *errorInfo);
+  errorInfo->errorType = device->lost.load() == 0 ? ACL_RT_NO_ERROR : ACL_RT_ERROR_OTHERS;
+  return ACL_SUCCESS;
+}

@@ -138,15 +138,18 @@ void an_external_event_holds_its_branch() {
   CHECK_OK(aclrtResetEvent(external, stream));
   fill(stream, 7, 0);
   fill(side, 8, 1);
+  CHECK_OK(aclrtLaunchHostFunc(side, count_call, nullptr));
   CHECK_OK(aclrtRecordEvent(join, side));
   CHECK_OK(aclrtStreamWaitEvent(stream, join));
   aclmdlRI model = end(stream);
   for (int i = 0; i < 3; ++i) {
     g_host[0] = g_host[1] = 0;
+    g_calls = 0;
     CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    while (g_calls.load() == 0) std::this_thread::yield();  // the other branch goes on
+    CHECK_EQ(g_host[1], 8);
     still_blocked(stream);
     CHECK_EQ(g_host[0], 0);
-    CHECK_EQ(g_host[1], 8);  // the other branch went on
     CHECK_OK(aclrtRecordEvent(external, outside));
     sync(stream);
     CHECK_EQ(g_host[0], 7);
@@ -226,6 +229,7 @@ void task_groups_are_updated() {
   CHECK_OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
   CHECK_CODE(aclmdlRICaptureTaskUpdateBegin(stream, group), ACL_ERROR_STREAM_TASK_GROUP_STATUS);
   CHECK_CODE(aclrtMemsetAsync(words, 4, 0, 4, updater), ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT);
+  CHECK_CODE(aclmdlRIDestroy(model), ACL_ERROR_STREAM_TASK_GROUP_STATUS);
   CHECK_OK(set(updater, 0, 10));
   CHECK_OK(set(updater, 1, 20));
   CHECK_CODE(set(updater, 1, 20), ACL_ERROR_RT_MODEL_UPDATE_FAILED);  // there were two
@@ -295,7 +299,7 @@ void values_and_notifies_in_a_graph() {
   still_blocked(stream);
   CHECK_OK(aclrtValueWrite(memory, 1, 0, outside));
   still_blocked(stream);
-  CHECK_EQ(*memory, 2);
+  CHECK_EQ(__atomic_load_n(memory, __ATOMIC_ACQUIRE), 2);
   CHECK_OK(aclrtRecordNotify(notify, outside));
   sync(stream);
   CHECK_EQ(*memory, 3);

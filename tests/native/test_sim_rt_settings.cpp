@@ -135,6 +135,11 @@ void versions_and_status() {
   CHECK_OK(aiocann_sim_lose(1, 0, 0));
   CHECK_OK(aclrtQueryDeviceStatus(1, &status));
   CHECK_EQ(status, ACL_RT_DEVICE_STATUS_ABNORMAL);
+  aclrtErrorInfo error;
+  CHECK_OK(aclrtGetErrorVerbose(1, &error));
+  CHECK_EQ(error.errorType, ACL_RT_ERROR_OTHERS);
+  CHECK_OK(aclrtGetErrorVerbose(0, &error));
+  CHECK_EQ(error.errorType, ACL_RT_NO_ERROR);
   CHECK_OK(aclrtResetDeviceForce(1));
   aclrtUtilizationInfo utilization = {};
   CHECK_OK(aclrtGetDeviceUtilizationRate(0, &utilization));
