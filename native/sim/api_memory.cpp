@@ -1,4 +1,6 @@
 // api_memory.cpp: allocating memory and asking about it.
+#include <string.h>
+
 #include "sim/entry.hpp"
 #include "sim/faults.hpp"
 #include "sim/lookup.hpp"
@@ -203,7 +205,8 @@ static aclError check_config(const aclrtMallocConfig *config) {
   if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
     return fail(ACL_ERROR_INVALID_PARAM, "the configuration of an allocation is NULL");
   for (size_t i = 0; i < config->numAttrs; ++i) {
-    const int attr = static_cast<int>(config->attrs[i].attr);
+    int attr = 0;  // whatever the program wrote, of the enumeration or not
+    memcpy(&attr, &config->attrs[i].attr, sizeof attr);
     if (attr < ACL_RT_MEM_ATTR_RSV || attr > ACL_RT_MEM_ATTR_VA_FLAG)
       return fail(ACL_ERROR_INVALID_PARAM, "attribute %d of an allocation is not known", attr);
   }
