@@ -4,13 +4,21 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiocann.arguments import require_int
 from aiocann.backend import Backend
+from aiocann.completion import Interruption, settled
 from aiocann.enqueue import enqueue, enqueue_allocation
-from aiocann.errors import ClosedResourceError, usage
+from aiocann.errors import (
+    AiocannError,
+    BusyResourceError,
+    ClosedResourceError,
+    clone,
+    usage,
+)
 from aiocann.memory import Block, DeviceBuffer
 from aiocann.native import NULL, lib, text
 from aiocann.reactor import raise_forked
@@ -38,6 +46,7 @@ class Device:
     __slots__ = (
         "__weakref__",
         "_backend",
+        "_is_resetting",
         "_pointer",
         "index",
         "main_stream",
@@ -59,6 +68,7 @@ class Device:
         # The stream of the device's backend; made when the runtime opens.
         self.main_stream: Stream | None = None
         self._backend: Backend | None = None
+        self._is_resetting = False
 
     def __repr__(self) -> str:
         return f"<aiocann.Device {self.index} {self.soc_name}>"
@@ -197,6 +207,71 @@ class Device:
             kind="allocate",
             own=lambda mem: DeviceBuffer(Block(mem, nbytes, self), 0, nbytes),
         )
+
+    async def reset(self) -> None:
+        """Start the device anew: after a fault, or to be rid of all that is on it.
+
+        Everything of the device is closed at once: its streams, buffers, tensors,
+        events and graphs, here and in other tasks; their further use raises
+        `ClosedResourceError`. What is in flight on it fails; what other devices copy
+        from or to it at this moment is waited for. Then `poisoned` is False,
+        `backend()` gives a new backend, and other devices were not disturbed.
+
+        It is the whole process's device that is reset: what other libraries of this
+        process have on it is gone as well.
+
+        Cancelling the await does not stop it.
+
+        Raises
+        ------
+        AclError
+            The driver cannot: the message says what it said. The device is then out of
+            use, and listed in `Runtime.unavailable`, until another reset succeeds. Of
+            a device whose memory or link has failed (507053 to 507056, 507914) or that
+            does not answer (507010, 507033) that is to be expected now and then: a new
+            process, or ``npu-smi set -t reset``, is needed.
+        BusyResourceError
+            It is being reset already.
+
+        Notes
+        -----
+        **Source:** aclrtStreamAbort, aclrtResetDeviceForce.
+        """
+        if self._is_resetting:
+            raise BusyResourceError(f"device {self.index} is being reset already")
+        self._is_resetting = True
+        interruption = Interruption()
+        try:
+            failure = await self._reset(interruption)
+        finally:
+            self._is_resetting = False
+        interruption.release(failure)
+        if failure is not None:
+            raise failure
+
+    async def _reset(self, interruption: Interruption) -> BaseException | None:
+        op: Operation[None] = enqueue(
+            lib.aiocann_device_reset, (self.native(),), "reset", (self,)
+        )
+        # The native half keeps to limits of its own.
+        await settled(op, math.inf, interruption)
+        old, self.main_stream, self._backend = self.main_stream, None, None
+        if old is not None:
+            old.settle_all()
+            old.take_unretrieved()
+        failure = op.exception()
+        if failure is None:
+            making = create_stream(self, None)
+            await settled(making, math.inf, interruption)
+            failure = making.exception()
+            if failure is None:
+                self.main_stream = making.result()
+                self.runtime.note_available(self)
+                return None
+        assert isinstance(failure, AiocannError)
+        self.main_stream = old
+        self.runtime.note_unavailable(self, failure)
+        return clone(failure)
 
     def backend(self) -> Backend:
         """Return the backend of this device; the same one each time."""

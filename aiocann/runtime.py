@@ -107,7 +107,7 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """A device that could not be opened."""
+    """A device that could not be opened, or not be reset."""
 
     index: int
     error: AiocannError
@@ -123,7 +123,7 @@ class Runtime:
     devices : list of Device
         Those that are open, by position.
     unavailable : list of Unavailable
-        Those that could not be opened, with the reason.
+        Those that could not be opened or reset, with the reason.
     close_timeout : float
         Seconds that leaving it, or a stream, waits for work.
     """
@@ -226,6 +226,17 @@ class Runtime:
                 )
             )
         return sorted(found, key=lambda one: -one.age)
+
+    def note_unavailable(self, device: Device, error: AiocannError) -> None:
+        """List a device that could not be reset."""
+        self.note_available(device)
+        self.unavailable.append(Unavailable(device.index, error))
+
+    def note_available(self, device: Device) -> None:
+        """Take a device off that list."""
+        self.unavailable = [
+            one for one in self.unavailable if one.index != device.index
+        ]
 
     def device(self, index: int) -> Device:
         """Return the open device with this logical id."""

@@ -1,0 +1,121 @@
+"""`Device.reset`: what it closes and leaves alone, and what if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+
+import aiocann
+from aiocann import F32, ClosedResourceError, DeviceFaultError, Graph, ops
+
+pytestmark = pytest.mark.anyio
+
+
+async def adds(device: aiocann.Device) -> bool:
+    """Whether the device's backend computes."""
+    backend = device.backend()
+    x = await backend.empty(100, F32)
+    await backend.set_tensor_async(x, np.full(100, 3, np.float32))
+    y = ops.add(x, x)
+    await backend.graph_compute(Graph([y]))
+    return bool((await backend.get_tensor_async(y) == 6).all())
+
+
+async def test_after_a_fault_everything_of_the_device_is_closed(opened: Any) -> None:
+    async with opened(2) as rt:
+        device, other = rt.devices
+        backend = device.backend()
+        x = await backend.empty(16, F32)
+        await backend.set_tensor_async(x, np.ones(16, np.float32))
+        graph = Graph([ops.add(x, x)])
+        buffer = await device.allocate(4096)
+        kept = await other.allocate(4096)
+        async with other.stream() as healthy, device.stream() as stream:
+            event = stream.record()
+            await event
+            aiocann.sim.fail_kernel("aclnnAdd")
+            with pytest.raises(DeviceFaultError):
+                await backend.graph_compute(graph)
+            assert device.poisoned
+            await device.reset()
+            assert not device.poisoned
+            uses: tuple[Callable[[], Any], ...] = (
+                lambda: stream.memset(buffer, 1),
+                lambda: stream.record(),
+                lambda: stream.synchronize(),
+                lambda: backend.graph_compute(graph),
+                lambda: backend.get_tensor_async(x),
+                lambda: healthy.memcpy(kept, buffer),
+            )
+            for use in uses:
+                with pytest.raises(ClosedResourceError, match="reset"):
+                    await use()
+            await healthy.memset(kept, 2)
+            assert event.done
+            assert device.backend() is not backend
+            assert await adds(device)
+            assert await adds(other)
+        assert rt.unavailable == []
+        buffer.close()
+        kept.close()
+
+
+async def test_what_is_in_flight_fails_wherever_it_is_awaited(opened: Any) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        buffer = await device.allocate(1 << 20)
+        told = []
+
+        async def wait_for(op: aiocann.Operation[None]) -> None:
+            with pytest.raises(ClosedResourceError, match="reset"):
+                await op
+            told.append(op)
+
+        async with device.stream() as stream:
+            with aiocann.sim.hold(0):
+                fill = stream.memset(buffer, 1)
+                copy = stream.memcpy(np.empty(1 << 20, np.uint8), buffer)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(wait_for, fill)
+                    group.start_soon(wait_for, copy)
+                    await device.reset()
+            assert len(told) == 2
+        assert await adds(device)
+        buffer.close()
+
+
+async def test_a_device_that_cannot_be_reset_is_unavailable(
+    opened: Any, driver: str
+) -> None:
+    async with opened(2) as rt:
+        device, other = rt.devices
+        aiocann.sim.fail_call("aclrtResetDeviceForce", 507033)
+        with pytest.raises(aiocann.AclError, match="aclrtResetDeviceForce"):
+            await device.reset()
+        assert device.poisoned
+        assert [one.index for one in rt.unavailable] == [0]
+        with pytest.raises(ClosedResourceError, match="new process"):
+            await device.allocate(64)
+        assert await adds(other)
+        await device.reset()
+        assert rt.unavailable == []
+        assert not device.poisoned
+        assert await adds(device)
+
+
+async def test_a_second_reset_at_the_same_time_is_refused(opened: Any) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(device.reset)
+                await anyio.lowlevel.checkpoint()
+                with pytest.raises(aiocann.BusyResourceError):
+                    await device.reset()
+                # Cancelled or not, it ends, and the device is there again.
+                scope.cancel()
+        assert await adds(device)
