@@ -40,7 +40,8 @@ void Lane::begin_reset(Op *op) {
     stream->unmarked = 0;
     stream->aborted = true;  // nothing is submitted to it any more
     stream->refuse_pins();
-    stream->stopped = api_->aclrtStreamAbort != nullptr && api_->aclrtStreamAbort(stream->raw) == 0;
+    stream->stopped = !stream->adopted() && api_->aclrtStreamAbort != nullptr &&
+                      api_->aclrtStreamAbort(stream->raw) == 0;
     if (stream->stopped) stream->work_lost(reset_.why, settler_);
   }
 }
@@ -84,7 +85,7 @@ void Lane::reset_device() {
       device_->reactor->stop(internal_->raw);
       api_->aclrtStreamAbort(internal_->raw);  // should it not have come
     }
-    for (Stream *stream : streams_) completion.unsubscribe(stream->raw);
+    for (Stream *stream : streams_) completion.unsubscribe(stream->marker_raw);
     completion.unsubscribe(internal_->raw);
     device_->reactor->stop(nullptr);
   }
