@@ -290,6 +290,62 @@ void stop_on_failure_ends_every_stream() {
   }
 }
 
+// A callback that does not come is found missing; one that comes late, or too late for everything, hits nothing.
+/// Long enough to need a callback.
+aiocann_op *slow_fill(Runtime &rt, aiocann_stream *stream, aiocann_mem *mem) {
+  CHECK_OK(sim().hold(0, -1));
+  aiocann_op *op = rt.fill(stream, mem, 1);
+  usleep(20000);
+  CHECK_OK(sim().release(0, -1));
+  return op;
+}
+
+void lost_and_late_callbacks() {
+  for (const char *family : {"callback", "host-func"}) {
+    With setting("AIOCANN_COMPLETION", family);
+    Runtime rt(1);
+    aiocann_stream *streams[] = {rt.stream(), rt.stream(), rt.stream()};
+    aiocann_mem *mem = rt.allocate(64);
+    CHECK_OK(sim().inject("callback_delay", "*", 0, 0));
+    std::vector<aiocann_op *> ops;
+    for (aiocann_stream *stream : streams) ops.push_back(slow_fill(rt, stream, mem));
+    for (aiocann_op *op : ops) rt.loop.await(op);
+    CHECK_EQ(rt.statistics().lost_callbacks, 3);
+    sim().clear_faults();
+    if (family == std::string("callback")) {  // it does not hold its stream
+      rt.close(streams[0]);
+      rt.lost = 1;
+    }
+    sim().let_go();
+    for (int i = 0; i < kPatienceMs && rt.statistics().lost_callbacks != rt.lost; ++i) usleep(1000);
+    CHECK_EQ(rt.statistics().lost_callbacks, rt.lost);
+    for (aiocann_op *op : ops) finish(rt.loop, op);
+    // This one never comes. What is behind it goes on.
+    CHECK_OK(sim().inject("callback_drop", "*", 1, 0));
+    finish(rt.loop, slow_fill(rt, streams[1], mem));
+    ++rt.lost;
+    CHECK_EQ(rt.statistics().lost_callbacks, rt.lost);
+    finish(rt.loop, rt.fill(streams[1], mem, 3));
+    // And this one when everything is over.
+    sim().clear_faults();
+    CHECK_OK(sim().inject("callback_delay", "*", 1, 0));
+    finish(rt.loop, slow_fill(rt, streams[2], mem));
+    ++rt.lost;
+    sim().clear_faults();
+    aiocann_mem_release(mem);
+    if (family == std::string("callback")) {
+      rt.close(streams[1]);
+      rt.close(streams[2]);
+      rt.close();
+      sim().let_go();
+    } else {
+      sim().let_go();
+      --rt.lost;
+      for (aiocann_stream *stream : streams) rt.close(stream);
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -299,6 +355,7 @@ int main() {
   waits_hold();
   events_run_out_in_every_family();
   idle_costs_nothing();
+  lost_and_late_callbacks();
   faults_are_told_once();
   faults_by_status();
   stop_on_failure_ends_every_stream();
