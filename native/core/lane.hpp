@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "acl/api.hpp"
+#include "core/inbox.hpp"
 #include "core/op.hpp"
-#include "core/parker.hpp"
 #include "core/pool.hpp"
 #include "core/spin.hpp"
-#include "core/stack.hpp"
 #include "core/staging.hpp"
 
 namespace aiocann::core {
@@ -93,7 +92,6 @@ class Lane {
   void dispatch(Command *command);
   bool run_ready();
   void wait_for_work();
-  bool has_news() const;
   void watchdog();
   void unstick(Stream *stream);
   bool all_drained();
@@ -167,9 +165,7 @@ class Lane {
   Runtime *const runtime_;
   const acl::Api *api_ = nullptr;
   std::thread thread_;
-  Parker parker_;
-  Stack<Command> inbox_;
-  std::atomic<bool> nudged_{false};
+  Inbox<Command> inbox_;
 
   Stream *internal_ = nullptr;
   std::vector<Stream *> streams_;  ///< open ones. Owns: a reference each
