@@ -68,6 +68,9 @@ def configure(**settings: object) -> None:
         "9.1" or "8.1", which lacks many functions.
     hide : str
         Names of functions that are absent as well, with commas between.
+    strict : int
+        1: look for more misuse, and for what is left behind: see `last_misuse`. It
+        costs time.
 
     Raises
     ------
@@ -320,6 +323,13 @@ def counted_calls() -> Iterator[dict[str, int]]:
 
 
 def last_misuse() -> str:
-    """Return the last misuse that hardware would have punished silently; "" if none."""
+    """Return the last misuse that hardware would have punished silently; "" if none.
+
+    Memory used after it was freed or out of its bounds, freed twice; work on what was
+    destroyed. With ``strict`` also memory freed while queued tasks use it, copies
+    between ranges that overlap, device memory read that was never written, and what a
+    program leaves behind. They are counted in `counters`: "misuse", and "leaks" of what
+    was left behind.
+    """
     control = sim_control()
     return control.text(control.lib.aiocann_sim_last_misuse())

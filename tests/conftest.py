@@ -44,6 +44,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             "AIOCANN_SIM_LIBRARY"
         ):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("AIOCANN_SIM_STRICT", "1")
     for name in ("AIOCANN_DRIVER", "AIOCANN_CANN_PATH", "AIOCANN_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     yield

@@ -24,6 +24,7 @@ extern "C" {
  *   max_streams, max_events, pinned_memory   limits per device, and of pinned host memory
  *   cann         "9.1" (default) or "8.1": what CANN 8.1 lacks is hidden, and aclrtGetVersion answers as it does
  *   hide         names of further functions to hide, with commas between; see aiocann_sim_hidden
+ *   strict       "0" (default) or "1": look for more misuse, see aiocann_sim_last_misuse; costs time
  * value NULL: back to the environment or the default. */
 int32_t aiocann_sim_configure(const char *key, const char *value);
 /* The value in force, as text; NULL for an unknown key. Valid until this thread's next call. */
@@ -79,7 +80,11 @@ void aiocann_sim_count_calls(int32_t on);
  * call. */
 const char *aiocann_sim_called(int32_t index, uint64_t *times);
 
-/* Misuse that hardware would punish silently (use after free, work on a destroyed stream, ...). */
+/* Misuse that hardware would punish silently: memory that is used after it was freed or out of its bounds, freed
+ * twice; work on what was destroyed. In strict mode also memory that is freed while queued tasks use it, copies
+ * between ranges that overlap, device memory that is read and was never written (in granules of 32 bytes), events
+ * destroyed under their waits; and what is left behind when a device is reset or ACL is finalized, which is
+ * counted in "leaks". Never changes what a function returns. */
 const char *aiocann_sim_last_misuse(void); /* "" when none yet */
 typedef void (*aiocann_sim_misuse_hook)(const char *text);
 void aiocann_sim_set_misuse_hook(aiocann_sim_misuse_hook hook); /* called on the offending thread */

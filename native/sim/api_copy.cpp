@@ -143,7 +143,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
     return code;
   if (const aclError code = check_memory("aclrtMemcpy", context->device, from, src, count))
     return code;
-  copy_bytes(dst, src, count);
+  copy_bytes({"aclrtMemcpy"}, dst, src, count);
   count_copy(dst, src, count);
   return ACL_SUCCESS;
 }
@@ -172,7 +172,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
   if (const aclError code = choose_path("aclrtMemcpyAsync", to, from, kind, &path)) return code;
   if (path == Path::kEngine) return target->submit(CopyTask{dst, src, count});
   if (const aclError code = drain(__func__, target)) return code;
-  copy_bytes(dst, src, count);
+  copy_bytes({"aclrtMemcpyAsync"}, dst, src, count);
   count_copy(dst, src, count);
   return ACL_SUCCESS;
 }
@@ -198,7 +198,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
     return code;
   if (const aclError code = check_memory("aclrtMemcpy2d", context->device, from, src, from_bytes))
     return code;
-  copy_rows(dst, dpitch, src, spitch, width, height);
+  copy_rows({"aclrtMemcpy2d"}, dst, dpitch, src, spitch, width, height);
   count_copy(dst, src, width * height);
   return ACL_SUCCESS;
 }
@@ -226,7 +226,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   if (path == Path::kEngine)
     return target->submit(Copy2dTask{dst, src, dpitch, spitch, width, height});
   if (const aclError code = drain(__func__, target)) return code;
-  copy_rows(dst, dpitch, src, spitch, width, height);
+  copy_rows({"aclrtMemcpy2dAsync"}, dst, dpitch, src, spitch, width, height);
   count_copy(dst, src, width * height);
   return ACL_SUCCESS;
 }

@@ -14,6 +14,7 @@
 #include "sim/machine.hpp"
 #include "sim/state_callbacks.hpp"
 #include "sim/stream.hpp"
+#include "sim/strict.hpp"
 #include "sim/thread_state.hpp"
 
 namespace aiocann::sim {
@@ -87,6 +88,7 @@ aclError finalize(InitState &state) {
   if (state.is_finalized && state.references == 0) {
     return fail(ACL_ERROR_REPEAT_FINALIZE, "ACL is finalized already");
   }
+  if (strict::is_on()) strict::leaving("aclFinalize", nullptr);
   state.references = 0;
   state.is_finalized = true;
   return ACL_SUCCESS;
@@ -223,6 +225,8 @@ static aclError reset_device(int32_t deviceId, bool force) {
   device->primary_refs = force ? 0 : device->primary_refs - 1;
   if (device->primary_refs > 0) return ACL_SUCCESS;
   Context *context = device->primary.load();
+  if (strict::is_on() && !force && device->n_contexts.load() == 1)
+    strict::leaving("aclrtResetDevice", device);
   // Nothing new may enter while the context drains.
   if (force) device->primary.store(nullptr, std::memory_order_release);
   close_context(context, force);

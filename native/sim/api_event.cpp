@@ -10,6 +10,7 @@
 #include "sim/lookup.hpp"
 #include "sim/machine.hpp"
 #include "sim/stream.hpp"
+#include "sim/strict.hpp"
 
 namespace aiocann::sim {
 namespace {
@@ -301,6 +302,10 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
   if (const aclError code = find_event(event, &target)) return code;
   if (!target->alive.exchange(false))
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the event was destroyed already");
+  // Waits for the other kinds hold a recording, not the event.
+  if (strict::is_on() && target->kind == EventKind::kFlag && target->pending_waits.load() != 0) {
+    misuse("aclrtDestroyEvent: %u waits for the event are not done", target->pending_waits.load());
+  }
   target->forget_capture();  // a graph may refer to the event, and the event to the graph
   target->release();
   return ACL_SUCCESS;

@@ -5,6 +5,7 @@
 #include "sim/faults.hpp"
 #include "sim/lookup.hpp"
 #include "sim/machine.hpp"
+#include "sim/strict.hpp"
 
 namespace aiocann::sim {
 namespace {
@@ -79,6 +80,7 @@ aclError aclrtFree(void *devPtr) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not device memory", devPtr);
   }
   if (const aclError code = refuse_lost(where.device)) return code;
+  if (strict::is_on()) strict::freeing("aclrtFree", devPtr);
   if (where.device->memory.free(devPtr)) return ACL_SUCCESS;
   misuse("aclrtFree: %p is not the start of an allocated block: freed twice?", devPtr);
   return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of an allocated block",
@@ -106,6 +108,7 @@ aclError aclrtMallocHost(void **hostPtr, size_t size) {
 aclError aclrtFreeHost(void *hostPtr) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(hostPtr);
+  if (strict::is_on()) strict::freeing("aclrtFreeHost", hostPtr);
   if (machine().pinned().contains(hostPtr) && machine().pinned().free(hostPtr)) return ACL_SUCCESS;
   if (machine().pinned().contains(hostPtr)) misuse("aclrtFreeHost: %p: freed twice?", hostPtr);
   return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p is not the start of a pinned block",

@@ -112,6 +112,7 @@ bool Arena::reserve(uint64_t bytes) {
 
 void Arena::unreserve() {
   if (base_ == 0) return;
+  written.close();
   ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<void *>(base_), committed_ - base_);
   munmap(reinterpret_cast<void *>(base_), span_);
   huge_.clear();
@@ -121,6 +122,14 @@ void Arena::unreserve() {
   used_ = 0;
   live_blocks_ = 0;
   version_.fetch_add(1);
+}
+
+void Arena::track_writes(bool on) {
+  if (on && base_ != 0) {
+    if (!written.is_open()) written.open(base_, span_);
+  } else {
+    written.close();
+  }
 }
 
 bool Arena::commit(uintptr_t end) {
@@ -165,6 +174,7 @@ void *Arena::allocate(uint64_t size, uint64_t padded, uint64_t page) {
   void *pointer = reinterpret_cast<void *>(begin);
   ASAN_POISON_MEMORY_REGION(pointer, extent);
   ASAN_UNPOISON_MEMORY_REGION(pointer, padded);
+  written.forget(begin, extent);
   return pointer;
 }
 
@@ -246,7 +256,9 @@ bool Arena::find_block(const void *pointer, BlockInfo *info) const {
 void Arena::mark_managed(void *pointer) {
   std::unique_lock<std::shared_mutex> lock(mutex_);
   const auto block = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
-  if (block != blocks_.end()) block->second.is_managed = true;
+  if (block == blocks_.end()) return;
+  block->second.is_managed = true;
+  written.mark(block->first, block->second.extent);  // the host writes to it unseen
 }
 
 int Arena::share_block(const void *pointer, uintptr_t *begin) {
@@ -279,6 +291,7 @@ int Arena::share_block(const void *pointer, uintptr_t *begin) {
     return -1;
   }
   block.shared_fd = fd;
+  written.mark(found->first, block.extent);  // others write to it unseen
   return fd;
 }
 

@@ -8,6 +8,8 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "sim/written.hpp"
+
 namespace aiocann::sim {
 
 constexpr uint64_t kHugePage = 2ull << 20;
@@ -67,6 +69,11 @@ class Arena {
   /// Counts memory that is used without being a block of this arena. False: there is not so much.
   bool account(uint64_t bytes);
   void unaccount(uint64_t bytes);
+
+  /// Strict mode: what was written of it. Open from reserve() on where that is asked for.
+  WrittenMap written;
+  /// Before reserve(), or on a reserved arena without live blocks.
+  void track_writes(bool on);
 
   int device() const { return device_; }
   /// Addresses alone, in whole huge pages, that are no block. nullptr: none are left.

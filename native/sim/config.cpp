@@ -167,9 +167,9 @@ const SocProfile *find_soc(const std::string &name) {
 }
 
 const std::vector<std::string> &setting_names() {
-  static const auto *const names =
-      new std::vector<std::string>{"devices",     "soc",        "memory",        "threads", "peers",
-                                   "max_streams", "max_events", "pinned_memory", "cann",    "hide"};
+  static const auto *const names = new std::vector<std::string>{
+      "devices",    "soc",           "memory", "threads", "peers", "max_streams",
+      "max_events", "pinned_memory", "cann",   "hide",    "strict"};
   return *names;
 }
 
@@ -221,6 +221,10 @@ std::string parse_settings(const Settings &settings, const Settings &configured,
       parser.number("max_events", 1, kEventCapacity, false, config->soc->max_events));
   config->pinned_bytes =
       parser.number("pinned_memory", kMiB, 64 * kLargestMemory, true, 256 * kGiB);
+  config->is_strict = parser.has("strict") && parser.text("strict") == "1";
+  if (parser.has("strict") && !config->is_strict && parser.text("strict") != "0") {
+    parser.complain("strict", "0 or 1");
+  }
   config->is_cann_81 = parser.has("cann") && parser.text("cann") == kCann81;
   if (parser.has("cann") && !config->is_cann_81 && parser.text("cann") != kNewestCann) {
     parser.complain("cann", std::string(kCann81) + " or " + kNewestCann);
@@ -251,6 +255,7 @@ bool is_hidden(const Settings &settings, const std::string &function) {
 std::string describe_setting(const Config &config, const Settings &settings,
                              const std::string &key) {
   if (key == "cann") return config.is_cann_81 ? kCann81 : kNewestCann;
+  if (key == "strict") return config.is_strict ? "1" : "0";
   if (key == "hide") return settings.count(key) != 0 ? settings.at(key) : "";
   if (key == "devices") return std::to_string(config.devices);
   if (key == "soc") return config.soc->name;

@@ -35,6 +35,7 @@ struct Config {
   uint64_t peers[kMaxDevices] = {};  ///< bit p of row d: device d can reach the memory of device p
   uint32_t max_streams = 0, max_events = 0;
   uint64_t pinned_bytes = 0;
+  bool is_strict = false;
   bool is_cann_81 = false;  ///< behave as CANN 8.1
 };
 

@@ -53,6 +53,7 @@ constexpr NamedCounter kCounters[] = {
     PLAIN(faults),
     PLAIN(exceptions),
     PLAIN(misuse),
+    PLAIN(leaks),
     PLAIN(dropped_callbacks),
     PLAIN(bytes_h2d),
     PLAIN(bytes_d2h),

@@ -8,6 +8,7 @@
 #include "sim/faults.hpp"
 #include "sim/machine.hpp"
 #include "sim/pool.hpp"
+#include "sim/strict.hpp"
 
 namespace aiocann::sim {
 namespace {
@@ -34,7 +35,8 @@ bool overlap(const void *a, const void *b, uint64_t bytes) {
 
 }  // namespace
 
-void copy_bytes(void *dst, const void *src, uint64_t bytes) {
+void copy_bytes(const Where &where, void *dst, const void *src, uint64_t bytes) {
+  if (strict::is_on()) strict::copies(where, dst, bytes, src, bytes, bytes, 1);
   if (overlap(dst, src, bytes)) {
     memmove(dst, src, bytes);
     return;
@@ -44,8 +46,9 @@ void copy_bytes(void *dst, const void *src, uint64_t bytes) {
   });
 }
 
-void copy_rows(void *dst, uint64_t dst_pitch, const void *src, uint64_t src_pitch, uint64_t width,
-               uint64_t height) {
+void copy_rows(const Where &where, void *dst, uint64_t dst_pitch, const void *src,
+               uint64_t src_pitch, uint64_t width, uint64_t height) {
+  if (strict::is_on()) strict::copies(where, dst, dst_pitch, src, src_pitch, width, height);
   const uint64_t rows_per_chunk = std::max<uint64_t>(1, kChunk / std::max<uint64_t>(1, width));
   const uint64_t chunks = (height + rows_per_chunk - 1) / rows_per_chunk;
   const auto copy_chunk = [&](size_t i) {
@@ -63,6 +66,7 @@ void copy_rows(void *dst, uint64_t dst_pitch, const void *src, uint64_t src_pitc
 }
 
 void fill_bytes(void *dst, uint8_t value, uint64_t bytes) {
+  if (strict::is_on()) strict::writes(dst, bytes);
   for_chunks(bytes, [&](uint64_t begin, uint64_t n) {
     memset(static_cast<char *>(dst) + begin, value, n);
   });

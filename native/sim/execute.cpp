@@ -9,6 +9,7 @@
 #include "sim/late.hpp"
 #include "sim/machine.hpp"
 #include "sim/stream.hpp"
+#include "sim/strict.hpp"
 
 namespace aiocann::sim {
 namespace {
@@ -45,6 +46,19 @@ bool is_usable(const Device *device, const void *begin, uint64_t bytes, const ch
           "bounds",
           user, begin, static_cast<unsigned long long>(bytes));
       return false;
+  }
+}
+
+/// Strict mode. Of operands with gaps nobody knows what is between, so only dense ones are looked at.
+void check_reads(const Where &where, const KernelTask &kernel) {
+  for (const Operand &operand : kernel.operands) {
+    if (operand.dense && !operand.written) strict::reads(where, operand.begin, operand.bytes);
+  }
+}
+
+void note_writes(const KernelTask &kernel) {
+  for (const Operand &operand : kernel.operands) {
+    if (operand.written) strict::writes(operand.begin, operand.bytes);
   }
 }
 
@@ -181,7 +195,7 @@ Stream::Outcome Stream::execute_copy(const Task &task, const CopyTask &copy) {
     fail_task(task, code);
     return Outcome::kDone;
   }
-  copy_bytes(copy.dst, copy.src, copy.bytes);
+  copy_bytes({"memcpy", this, task.id}, copy.dst, copy.src, copy.bytes);
   count_copy(copy.dst, copy.src, copy.bytes);
   return Outcome::kDone;
 }
@@ -198,7 +212,8 @@ Stream::Outcome Stream::execute_copy2d(const Task &task, const Copy2dTask &copy)
     fail_task(task, code);
     return Outcome::kDone;
   }
-  copy_rows(copy.dst, copy.dst_pitch, copy.src, copy.src_pitch, copy.width, copy.height);
+  copy_rows({"2-D memcpy", this, task.id}, copy.dst, copy.dst_pitch, copy.src, copy.src_pitch,
+            copy.width, copy.height);
   count_copy(copy.dst, copy.src, copy.width * copy.height);
   return Outcome::kDone;
 }
@@ -210,7 +225,7 @@ Stream::Outcome Stream::execute_buffer_copy(const Task &task, const BufferCopyTa
     fail_task(task, code);
     return Outcome::kDone;
   }
-  copy_bytes(copy.dst, copy.bytes.get(), copy.n_bytes);
+  copy_bytes({"memcpy", this, task.id}, copy.dst, copy.bytes.get(), copy.n_bytes);
   count_copy(copy.dst, copy.bytes.get(), copy.n_bytes);
   return Outcome::kDone;
 }
@@ -293,6 +308,7 @@ Stream::Outcome Stream::execute_value_write(const Task &task, const ValueWriteTa
     fail_task(task, kKernelFault);
   else
     __atomic_store_n(write.address, write.value, __ATOMIC_RELEASE);
+  if (strict::is_on()) strict::writes(write.address, sizeof *write.address);
   return Outcome::kDone;
 }
 
@@ -329,9 +345,11 @@ Stream::Outcome Stream::execute_kernel(const Task &task, const KernelTask &kerne
     if (!usable) code = kKernelFault;
   }
   if (code == 0) {
+    if (strict::is_on()) check_reads({kernel.name, this, task.id}, kernel);
     PoolContext context;
     code = kernel.fn(context, kernel.args.get());
     count(g_counters.kernels);
+    if (strict::is_on()) note_writes(kernel);
   }
   if (code != 0) fail_task(task, code);
   return Outcome::kDone;

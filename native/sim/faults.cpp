@@ -111,13 +111,11 @@ void clear_faults() {
   tell_armed(faults);
 }
 
-void misuse(const char *format, ...) {
+namespace {
+
+void tell(const char *what, const char *format, va_list arguments) {
   char text[512];
-  va_list arguments;
-  va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  count(g_counters.misuse);
   FaultState &faults = state();
   aiocann_sim_misuse_hook hook;
   {
@@ -126,8 +124,26 @@ void misuse(const char *format, ...) {
     hook = faults.hook;
   }
   static const bool log = getenv("AIOCANN_SIM_LOG") != nullptr;
-  if (log) fprintf(stderr, "aiocann simulator: misuse: %s\n", text);
+  if (log) fprintf(stderr, "aiocann simulator: %s: %s\n", what, text);
   if (hook != nullptr) hook(text);
+}
+
+}  // namespace
+
+void misuse(const char *format, ...) {
+  count(g_counters.misuse);
+  va_list arguments;
+  va_start(arguments, format);
+  tell("misuse", format, arguments);
+  va_end(arguments);
+}
+
+void leak(uint64_t n, const char *format, ...) {
+  count(g_counters.leaks, n);
+  va_list arguments;
+  va_start(arguments, format);
+  tell("leak", format, arguments);
+  va_end(arguments);
 }
 
 const char *last_misuse() {

@@ -41,13 +41,15 @@ const char *called(int32_t index, uint64_t *times);
 
 /// Hardware would have punished this silently: counted, kept as text, logged; never changes a return code.
 void misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/// `count` objects are left behind: told as misuse is, but counted apart.
+void leak(uint64_t count, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *last_misuse();  ///< of the process; "" when none. Valid until this thread asks again.
 
 /// One relaxed counter each.
 struct Counters {
   std::atomic<uint64_t> tasks{0}, kernels{0}, copies{0}, memsets{0}, callbacks{0}, faults{0};
   std::atomic<uint64_t> bytes_h2d{0}, bytes_d2h{0}, bytes_d2d{0}, bytes_peer{0};
-  std::atomic<uint64_t> misuse{0}, exceptions{0}, dropped_callbacks{0};
+  std::atomic<uint64_t> misuse{0}, leaks{0}, exceptions{0}, dropped_callbacks{0};
 };
 extern Counters g_counters;
 

@@ -9,6 +9,7 @@
 #include "sim/late.hpp"
 #include "sim/lifecycle.hpp"
 #include "sim/pool.hpp"
+#include "sim/strict.hpp"
 #include "sim/stubs.hpp"
 
 namespace aiocann::sim {
@@ -101,6 +102,8 @@ aclError Machine::prepare_locked() {
     return fail(ACL_ERROR_BAD_ALLOC, "cannot start a worker thread for the simulator");
   }
   config_ = config;
+  for (int d = 0; d < config.devices; ++d) devices_[d]->memory.track_writes(config.is_strict);
+  strict::g_is_on.store(config.is_strict);
   visible_ = parse_visible_devices(visible, config.devices, &visible_complaint_);
   built_from_ = settings;
   built_visible_ = visible_key;

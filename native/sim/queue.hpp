@@ -16,6 +16,9 @@
 #include "sim/task.hpp"
 
 namespace aiocann::sim {
+namespace strict {
+class Uses;
+}
 
 struct CopyTask {
   void *dst;
@@ -148,6 +151,7 @@ struct Task {
   uint32_t id;   ///< increasing on its stream
   uint32_t tid;  ///< of the thread that submitted it; exception callbacks name it
   Payload payload;
+  std::shared_ptr<const strict::Uses> uses{};  ///< strict mode: of the memory, until it is done
 };
 
 class TaskQueue {
@@ -159,9 +163,9 @@ class TaskQueue {
 
   /// Producer side.
   template <class T>
-  void push(uint32_t id, uint32_t tid, T &&payload) {
+  void push(uint32_t id, uint32_t tid, T &&payload, std::shared_ptr<const strict::Uses> uses = {}) {
     if (tail_ == nullptr || tail_index_ == kBlockTasks) grow();
-    new (tail_->slot(tail_index_++)) Task{id, tid, std::forward<T>(payload)};
+    new (tail_->slot(tail_index_++)) Task{id, tid, std::forward<T>(payload), std::move(uses)};
   }
 
   /// Consumer side; only when the stream's counts say that there is a task.

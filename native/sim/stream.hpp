@@ -14,6 +14,7 @@
 #include "sim/late.hpp"
 #include "sim/pool.hpp"
 #include "sim/queue.hpp"
+#include "sim/strict.hpp"
 #include "sim/thread_state.hpp"
 
 namespace aiocann::sim {
@@ -41,13 +42,15 @@ class Stream {
   template <class T>
   aclError submit(T &&payload) {
     ThreadState &thread = thread_state();
+    std::shared_ptr<const strict::Uses> uses;
+    if (strict::is_on()) uses = strict::uses_of(payload, this);
     {
       std::lock_guard<std::mutex> lock(submit_mutex_);
       if (const aclError code = refusal()) return code;
       if (capture_.load(std::memory_order_relaxed) != nullptr || update_ != nullptr)
         return divert(Payload(std::forward<T>(payload)), thread);
       thread.last_task_id = next_task_id_;
-      queue_.push(next_task_id_++, thread.tid, std::forward<T>(payload));
+      queue_.push(next_task_id_++, thread.tid, std::forward<T>(payload), std::move(uses));
       submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
     }
     uint32_t idle = kIdle;

@@ -16,6 +16,7 @@ struct Operand {
   const void *begin = nullptr;
   uint64_t bytes = 0;
   bool written = false;
+  bool dense = false;  ///< every byte of it is read or written
 };
 
 /// What a running kernel may use of the machine.

@@ -361,7 +361,7 @@ async def test_async_runtimes_29_an_op_says_what_it_was(opened: Any) -> None:
         (device,) = rt.devices
         buffer = await device.allocate(N)
         async with device.stream() as stream:
-            op = stream.memcpy(np.zeros(N, np.uint8), buffer)
+            op = stream.memcpy(buffer, np.zeros(N, np.uint8))
             await op
             assert (op.kind, op.stream, op.path) == ("memcpy", stream, "staged")
             assert "test_known_problems.py" in op.enqueued_at
@@ -608,6 +608,7 @@ async def test_problems_52_peers_are_enabled_once_and_never_to_oneself(
             a, b = rt.devices
             here, there, same = [await d.allocate(N) for d in (a, b, a)]
             async with a.stream() as s:
+                s.memset(here, 1)
                 for _ in range(5):
                     assert s.memcpy(same, here) is not None
                     op = s.memcpy(there, here)

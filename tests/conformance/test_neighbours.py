@@ -243,6 +243,7 @@ async def test_owner_of_foreign_memory_lives_as_long_as_its_use(opened: Any) -> 
         shared = aiocann.from_pointer(base.address, N, device, owner)
         del owner
         async with device.stream() as stream:
+            await stream.memset(base, 1)
             with aiocann.sim.hold(device.index):
                 op = stream.memcpy(np.zeros(N // 2, np.uint8), shared[N // 2 :])
                 del shared

@@ -26,7 +26,8 @@ def run(
         if not key.startswith(("AIOCANN_", "ASCEND_"))
     }
     path = [str(Path(p).resolve()) for p in sys.path if p]
-    env |= {"PYTHONPATH": os.pathsep.join(path)} | environment
+    env |= {"PYTHONPATH": os.pathsep.join(path), "AIOCANN_SIM_STRICT": "1"}
+    env |= environment
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(source), *arguments],
         env=env,

@@ -42,6 +42,7 @@ Operand extent(const View &view, bool written) {
   }
   operand.begin = reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(view.data) + low);
   operand.bytes = static_cast<uint64_t>(high - low);
+  operand.dense = operand.bytes == static_cast<uint64_t>(view.shape.count() * item);
   return operand;
 }
 
