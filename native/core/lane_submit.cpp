@@ -307,7 +307,8 @@ void Lane::rescue(Stream *stream, Op *op, const Status &why) {
   const int32_t code = api_->aclrtSynchronizeStreamWithTimeout(stream->raw, kRescueMs);
   if (code == kSyncTimeout) return;
   device_->apply_faults();
-  if (is_fault_code(code)) stream->fault_seen(op, code);
+  // Events that were recorded before may have been dropped with it: others must not wait for them.
+  if (is_fault_code(code)) return stream->work_dropped(code, settler_);
   stream->marker_passed(op, settler_);
 }
 

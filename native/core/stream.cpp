@@ -184,7 +184,10 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
       op->status = predecessor(fault_, fault_op_, fault_kind_, op);
     }
   } else if (op->status.get()->is_fault || order_lost) {
-    take_fault_locked(op->status, owner->id, owner->name());
+    const aiocann_error &error = *op->status.get();
+    const bool indirect = error.cause_op != 0;  // refused, because the device had failed before
+    take_fault_locked(op->status, indirect ? error.cause_op : owner->id,
+                      indirect ? error.cause_kind : owner->name());
   }
   if (op->event != nullptr && op->event_pins == 0) {
     device->events.let_go(op->event);
@@ -315,13 +318,12 @@ void aiocann_stream::work_dropped(int32_t code, Settler &settler) {
   Status first;
   uint64_t first_op = 0;
   const char *first_kind = "";
-  const bool follows = !fault_known_locked(nullptr) &&
-                       device->first_fault(&first, &first_op, &first_kind) && first.code() == code;
-  for (Op *op = code != 0 ? submitted_.front() : nullptr; op != nullptr; op = OpList::after(op)) {
-    if (!op->status.is_ok()) {
-      if (op->status.get()->is_fault && !internal) break;  // what follows has it as its cause
-      continue;
-    }
+  // Where it is known whose the fault is, what was before has gone well, and what follows has it as its cause.
+  const bool known = code == 0 || (fault_known_locked(nullptr) && !internal);
+  const bool follows =
+      !known && device->first_fault(&first, &first_op, &first_kind) && first.code() == code;
+  for (Op *op = known ? nullptr : submitted_.front(); op != nullptr; op = OpList::after(op)) {
+    if (!op->status.is_ok()) continue;
     op->status = follows ? predecessor(first, first_op, first_kind, op) : status;
     if (internal) continue;
     const Op *owner = op->parent != nullptr ? op->parent : op;
