@@ -17,6 +17,7 @@
 
 #include "acl/api.hpp"
 #include "core/op.hpp"
+#include "core/parker.hpp"
 #include "core/stack.hpp"
 
 namespace aiocann::core {

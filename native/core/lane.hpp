@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "acl/api.hpp"
-#include "core/inbox.hpp"
 #include "core/op.hpp"
+#include "core/parker.hpp"
 #include "core/pool.hpp"
 #include "core/spin.hpp"
+#include "core/stack.hpp"
 #include "core/staging.hpp"
 
 namespace aiocann::core {
@@ -92,6 +93,7 @@ class Lane {
   void dispatch(Command *command);
   bool run_ready();
   void wait_for_work();
+  bool has_news() const;
   void watchdog();
   void unstick(Stream *stream);
   bool all_drained();
@@ -165,7 +167,9 @@ class Lane {
   Runtime *const runtime_;
   const acl::Api *api_ = nullptr;
   std::thread thread_;
-  Inbox<Command> inbox_;
+  Parker parker_;
+  Stack<Command> inbox_;
+  std::atomic<bool> nudged_{false};
 
   Stream *internal_ = nullptr;
   std::vector<Stream *> streams_;  ///< open ones. Owns: a reference each

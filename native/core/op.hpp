@@ -14,7 +14,6 @@
 #include "core/list.hpp"
 #include "core/loop.hpp"
 #include "core/stack.hpp"
-#include "core/state_word.hpp"
 #include "core/status.hpp"
 
 namespace aiocann::core {
@@ -100,8 +99,8 @@ struct aiocann_op {
 
   /// Fixes the outcome: from here on aiocann_op_state answers. Delivery follows separately (Settler).
   void publish();
-  bool settled() const { return state_.settled(); }
-  int32_t state() const { return state_.outcome(); }
+  bool settled() const { return state_.load(std::memory_order_acquire) & kSettled; }
+  int32_t state() const;
   void abandon();
   void fail(const Status &why) {
     if (status.is_ok()) status = why;
@@ -188,8 +187,9 @@ struct aiocann_op {
 
  private:
   ~aiocann_op();
+  enum : uint32_t { kSettled = 1, kFailed = 2, kAbandoned = 4 };
   std::atomic<uint32_t> references_{1};
-  aiocann::core::StateWord<> state_;
+  std::atomic<uint32_t> state_{0};
 };
 
 namespace aiocann::core {

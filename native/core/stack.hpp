@@ -6,12 +6,10 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/sync.hpp"
-
 namespace aiocann::core {
 
 /// Node has a member `Node *next`. Nodes belong to the stack from push to take.
-template <typename Node, typename Sync = Threads>
+template <typename Node>
 class Stack {
  public:
   /// False: the stack is closed, and the node still belongs to the caller.
@@ -59,9 +57,9 @@ class Stack {
     return result;
   }
 
- protected:  // for the tests, which get it wrong
+ private:
   static Node *closed_mark() { return reinterpret_cast<Node *>(uintptr_t{1}); }
-  typename Sync::template Atomic<Node *> head_{nullptr};
+  std::atomic<Node *> head_{nullptr};
 };
 
 }  // namespace aiocann::core

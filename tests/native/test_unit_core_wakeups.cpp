@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "check.hpp"
-#include "core/inbox.hpp"
 #include "core/loop.hpp"
+#include "core/parker.hpp"
 #include "core/stack.hpp"
 
 using namespace aiocann::core;
@@ -22,14 +22,16 @@ struct Node {
 };
 
 // Many threads push, one sleeps between: everything arrives, each thread's in its order.
-void pushing() {
+void inbox() {
   constexpr int kThreads = 4, kEach = 20000;
-  Inbox<Node> inbox;
+  Stack<Node> stack;
+  Parker parker;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kEach; ++i) {
-        CHECK(inbox.push(new Node{nullptr, t, i}));
+        CHECK(stack.push(new Node{nullptr, t, i}));
+        parker.wake();
         if (i % 97 == 0) std::this_thread::yield();
       }
     });
@@ -37,8 +39,16 @@ void pushing() {
   std::vector<int> seen(kThreads, 0);
   int total = 0;
   while (total < kThreads * kEach) {
-    Node *node = inbox.take();
-    if (node == nullptr) inbox.sleep_us(-1);
+    Node *node = stack.take();
+    if (node == nullptr) {
+      parker.announce();
+      if (stack.empty()) {
+        parker.park(-1);
+      } else {
+        parker.stay();
+      }
+      continue;
+    }
     while (node != nullptr) {
       Node *next = node->next;
       CHECK_EQ(node->number, seen[node->thread]++);
@@ -164,7 +174,7 @@ void closing_a_loop() {
 }  // namespace
 
 int main() {
-  pushing();
+  inbox();
   closing_a_stack();
   parked_loop();
   closing_a_loop();
