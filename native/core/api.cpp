@@ -166,145 +166,164 @@ extern "C" {
 // ---- devices and memory --------------------------------------------------------------------------------------
 
 int32_t aiocann_device_memory_info(aiocann_device *dev, aiocann_loop *home, aiocann_op **op) {
-  if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  enqueue(dev->lane.get(), new Op(OpKind::kMemoryInfo, dev->runtime, nullptr, home, true), op);
-  return 0;
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(dev); !status.is_ok()) return publish(status);
+    enqueue(dev->lane.get(), new Op(OpKind::kMemoryInfo, dev->runtime, nullptr, home, true), op);
+    return 0;
+  });
 }
 
 int32_t aiocann_device_reset(aiocann_device *dev, aiocann_loop *home, aiocann_op **op) {
-  if (Status status = dev->runtime->usable(); !status.is_ok()) return publish(status);
-  if (!dev->is_open()) return publish(dev->open_error);
-  if (!dev->start_reset()) return publish(dev->out_of_use());
-  enqueue(dev->lane.get(), new Op(OpKind::kReset, dev->runtime, nullptr, home, true), op);
-  return 0;
+  return guarded([&]() -> int32_t {
+    if (Status status = dev->runtime->usable(); !status.is_ok()) return publish(status);
+    if (!dev->is_open()) return publish(dev->open_error);
+    if (!dev->start_reset()) return publish(dev->out_of_use());
+    enqueue(dev->lane.get(), new Op(OpKind::kReset, dev->runtime, nullptr, home, true), op);
+    return 0;
+  });
 }
 
 int32_t aiocann_device_allocate(aiocann_device *dev, uint64_t nbytes, aiocann_stream *stream,
                                 int32_t nowait, aiocann_loop *home, aiocann_mem **mem,
                                 aiocann_op **op) {
-  *mem = nullptr;
-  if (op != nullptr) *op = nullptr;
-  // Before the block: one that a reset has just taken must not look as if it were of afterwards.
-  const uint32_t epoch = dev->epoch();
-  if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  if (nbytes == 0)
-    return publish(Status::error(AIOCANN_E_USAGE, "A buffer has at least one byte."));
-  if (nbytes > INT64_MAX) {
-    return publish(Status::error(AIOCANN_E_USAGE, "%llu bytes are more than any device has.",
-                                 static_cast<ull>(nbytes)));
-  }
-  if (stream != nullptr && stream->device != dev) {
-    return publish(Status::error(AIOCANN_E_USAGE,
-                                 "The stream is of device %d, the memory is to be on device %d.",
-                                 stream->device->index, dev->index));
-  }
-  const uint64_t stream_id = stream != nullptr ? stream->id : 0;
-  Block *block = dev->pool.take(nbytes, stream_id);
-  if (block == nullptr && nowait != 0) {
-    return publish(
-        Status::error(AIOCANN_E_WOULD_BLOCK,
-                      "The pool of device %d cannot serve %llu bytes without asking the driver.",
-                      dev->index, static_cast<ull>(nbytes)));
-  }
-  auto *made = new Mem(MemKind::kPool, dev->runtime, dev, nbytes);
-  made->epoch = epoch;
-  made->wanted_by_stream = stream_id;
-  *mem = made;
-  if (block != nullptr) {
-    made->block = block;
-    made->address.store(block->address(), std::memory_order_release);
+  return guarded([&]() -> int32_t {
+    *mem = nullptr;
+    if (op != nullptr) *op = nullptr;
+    // Before the block: one that a reset has just taken must not look as if it were of afterwards.
+    const uint32_t epoch = dev->epoch();
+    if (Status status = usable(dev); !status.is_ok()) return publish(status);
+    if (nbytes == 0)
+      return publish(Status::error(AIOCANN_E_USAGE, "A buffer has at least one byte."));
+    if (nbytes > INT64_MAX) {
+      return publish(Status::error(AIOCANN_E_USAGE, "%llu bytes are more than any device has.",
+                                   static_cast<ull>(nbytes)));
+    }
+    if (stream != nullptr && stream->device != dev) {
+      return publish(Status::error(AIOCANN_E_USAGE,
+                                   "The stream is of device %d, the memory is to be on device %d.",
+                                   stream->device->index, dev->index));
+    }
+    const uint64_t stream_id = stream != nullptr ? stream->id : 0;
+    Block *block = dev->pool.take(nbytes, stream_id);
+    if (block == nullptr && nowait != 0) {
+      return publish(
+          Status::error(AIOCANN_E_WOULD_BLOCK,
+                        "The pool of device %d cannot serve %llu bytes without asking the driver.",
+                        dev->index, static_cast<ull>(nbytes)));
+    }
+    auto *made = new Mem(MemKind::kPool, dev->runtime, dev, nbytes);
+    made->epoch = epoch;
+    made->wanted_by_stream = stream_id;
+    *mem = made;
+    if (block != nullptr) {
+      made->block = block;
+      made->address.store(block->address(), std::memory_order_release);
+      return 0;
+    }
+    auto *allocate = new Op(OpKind::kAllocate, dev->runtime, nullptr, home, op != nullptr);
+    made->use(nullptr);
+    allocate->dst.mem = made;
+    enqueue(dev->lane.get(), allocate, op);
     return 0;
-  }
-  auto *allocate = new Op(OpKind::kAllocate, dev->runtime, nullptr, home, op != nullptr);
-  made->use(nullptr);
-  allocate->dst.mem = made;
-  enqueue(dev->lane.get(), allocate, op);
-  return 0;
+  });
 }
 
 int32_t aiocann_device_allocate_lazy(aiocann_device *dev, uint64_t nbytes, aiocann_mem **mem) {
-  *mem = nullptr;
-  if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  if (nbytes == 0 || nbytes > INT64_MAX) {
-    return publish(Status::error(AIOCANN_E_USAGE, "A buffer cannot have %llu bytes.",
-                                 static_cast<ull>(nbytes)));
-  }
-  *mem = new Mem(MemKind::kPool, dev->runtime, dev, nbytes);
-  return 0;
+  return guarded([&]() -> int32_t {
+    *mem = nullptr;
+    if (Status status = usable(dev); !status.is_ok()) return publish(status);
+    if (nbytes == 0 || nbytes > INT64_MAX) {
+      return publish(Status::error(AIOCANN_E_USAGE, "A buffer cannot have %llu bytes.",
+                                   static_cast<ull>(nbytes)));
+    }
+    *mem = new Mem(MemKind::kPool, dev->runtime, dev, nbytes);
+    return 0;
+  });
 }
 
 int32_t aiocann_pinned_allocate(aiocann_runtime *rt, uint64_t nbytes, aiocann_loop *home,
                                 aiocann_op **op) {
-  if (Status status = rt->usable(); !status.is_ok()) return publish(status);
-  if (nbytes == 0 || nbytes > INT64_MAX) {
-    return publish(Status::error(AIOCANN_E_USAGE, "Pinned memory of %llu bytes cannot be made.",
-                                 static_cast<ull>(nbytes)));
-  }
-  auto *pin = new Op(OpKind::kPinned, rt, nullptr, home, true);
-  pin->nbytes = nbytes;
-  enqueue(rt->any_lane(), pin, op);
-  return 0;
+  return guarded([&]() -> int32_t {
+    if (Status status = rt->usable(); !status.is_ok()) return publish(status);
+    if (nbytes == 0 || nbytes > INT64_MAX) {
+      return publish(Status::error(AIOCANN_E_USAGE, "Pinned memory of %llu bytes cannot be made.",
+                                   static_cast<ull>(nbytes)));
+    }
+    auto *pin = new Op(OpKind::kPinned, rt, nullptr, home, true);
+    pin->nbytes = nbytes;
+    enqueue(rt->any_lane(), pin, op);
+    return 0;
+  });
 }
 
 int32_t aiocann_mem_wrap(aiocann_device *dev, uint64_t address, uint64_t nbytes,
                          aiocann_mem **mem) {
-  *mem = nullptr;
-  if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  if (address == 0 || nbytes == 0 || nbytes > UINT64_MAX - address) {
-    return publish(Status::error(AIOCANN_E_USAGE,
-                                 "%llu bytes at address %llu cannot be memory of a device.",
-                                 static_cast<ull>(nbytes), static_cast<ull>(address)));
-  }
-  *mem = new Mem(MemKind::kWrapped, dev->runtime, dev, nbytes);
-  (*mem)->address.store(address, std::memory_order_release);
-  return 0;
+  return guarded([&]() -> int32_t {
+    *mem = nullptr;
+    if (Status status = usable(dev); !status.is_ok()) return publish(status);
+    if (address == 0 || nbytes == 0 || nbytes > UINT64_MAX - address) {
+      return publish(Status::error(AIOCANN_E_USAGE,
+                                   "%llu bytes at address %llu cannot be memory of a device.",
+                                   static_cast<ull>(nbytes), static_cast<ull>(address)));
+    }
+    *mem = new Mem(MemKind::kWrapped, dev->runtime, dev, nbytes);
+    (*mem)->address.store(address, std::memory_order_release);
+    return 0;
+  });
 }
 
 // ---- streams -------------------------------------------------------------------------------------------------
 
 int32_t aiocann_stream_create(aiocann_device *dev, int32_t priority, aiocann_loop *home,
                               aiocann_op **op) {
-  if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  if (priority < -1 || priority > 7) {
-    return publish(
-        Status::error(AIOCANN_E_USAGE,
-                      "A stream's priority is 0 (first) to 7, or -1 for the driver's default; "
-                      "%d is none.",
-                      priority));
-  }
-  auto *create = new Op(OpKind::kStreamCreate, dev->runtime, nullptr, home, true);
-  create->value = priority;
-  enqueue(dev->lane.get(), create, op);
-  return 0;
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(dev); !status.is_ok()) return publish(status);
+    if (priority < -1 || priority > 7) {
+      return publish(
+          Status::error(AIOCANN_E_USAGE,
+                        "A stream's priority is 0 (first) to 7, or -1 for the driver's default; "
+                        "%d is none.",
+                        priority));
+    }
+    auto *create = new Op(OpKind::kStreamCreate, dev->runtime, nullptr, home, true);
+    create->value = priority;
+    enqueue(dev->lane.get(), create, op);
+    return 0;
+  });
 }
 
 int32_t aiocann_stream_adopt(aiocann_device *dev, uint64_t handle, aiocann_loop *home,
                              aiocann_op **op) {
-  if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  if (handle == 0) {
-    return publish(Status::error(AIOCANN_E_USAGE,
-                                 "The default stream (0) cannot be adopted: it has no events. Pass "
-                                 "the handle of a stream that was created."));
-  }
-  auto *create = new Op(OpKind::kStreamCreate, dev->runtime, nullptr, home, true);
-  create->value = -1;
-  create->values[0] = handle;
-  enqueue(dev->lane.get(), create, op);
-  return 0;
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(dev); !status.is_ok()) return publish(status);
+    if (handle == 0) {
+      return publish(
+          Status::error(AIOCANN_E_USAGE,
+                        "The default stream (0) cannot be adopted: it has no events. Pass "
+                        "the handle of a stream that was created."));
+    }
+    auto *create = new Op(OpKind::kStreamCreate, dev->runtime, nullptr, home, true);
+    create->value = -1;
+    create->values[0] = handle;
+    enqueue(dev->lane.get(), create, op);
+    return 0;
+  });
 }
 
 int32_t aiocann_stream_close(aiocann_stream *stream, aiocann_loop *home, aiocann_op **op) {
-  Runtime *runtime = stream->device->runtime;
-  if (runtime->generation != fork_generation()) return publish(runtime->usable());
-  stream->closing.store(true, std::memory_order_release);
-  Op *close = make(OpKind::kStreamClose, stream, home, op != nullptr);
-  if (op != nullptr) {
-    close->retain();
-    *op = close;
-  }
-  // A lane that has ended has destroyed or leaked its streams: either way this one is closed.
-  if (!stream->device->lane->push(&close->command)) settle(close, Status::ok());
-  return 0;
+  return guarded([&]() -> int32_t {
+    Runtime *runtime = stream->device->runtime;
+    if (runtime->generation != fork_generation()) return publish(runtime->usable());
+    stream->closing.store(true, std::memory_order_release);
+    Op *close = make(OpKind::kStreamClose, stream, home, op != nullptr);
+    if (op != nullptr) {
+      close->retain();
+      *op = close;
+    }
+    // A lane that has ended has destroyed or leaked its streams: either way this one is closed.
+    if (!stream->device->lane->push(&close->command)) settle(close, Status::ok());
+    return 0;
+  });
 }
 
 void aiocann_stream_release(aiocann_stream *stream) {
@@ -321,136 +340,148 @@ int32_t aiocann_stream_idle(const aiocann_stream *stream) { return stream->idle(
 int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
                               const aiocann_span *src, uint64_t nbytes, aiocann_loop *home,
                               aiocann_op **op) {
-  if (Status status = usable(stream); !status.is_ok()) return publish(status);
-  Side to, from;
-  CopyPlan plan{};
-  uint8_t path = AIOCANN_PATH_NONE;
-  Status status = resolve(stream, dst, nbytes, op != nullptr, "destination", &to);
-  if (status.is_ok()) status = resolve(stream, src, nbytes, op != nullptr, "source", &from);
-  if (status.is_ok()) status = choose_plan(stream, to, from, &plan, &path);
-  if (!status.is_ok()) {
-    drop(&to);
-    drop(&from);
-    return publish(status);
-  }
-  Op *copy = make(OpKind::kMemcpy, stream, home, op != nullptr);
-  copy->dst = to;
-  copy->src = from;
-  for (const Side &side : {to, from}) {
-    if (side.mem == nullptr || !side.mem->is_device() || side.mem->device == stream->device)
-      continue;
-    copy->foreign = side.mem->device;
-    copy->foreign->foreign_uses.fetch_add(1, std::memory_order_acq_rel);
-  }
-  copy->nbytes = nbytes;
-  copy->plan = plan;
-  copy->path.store(path, std::memory_order_relaxed);
-  if (nbytes == 0) return settle_now(copy, op);
-  add(stream->device->runtime->counters.in_flight_bytes, nbytes);
-  return enqueue_on(stream, copy, op);
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(stream); !status.is_ok()) return publish(status);
+    Side to, from;
+    CopyPlan plan{};
+    uint8_t path = AIOCANN_PATH_NONE;
+    Status status = resolve(stream, dst, nbytes, op != nullptr, "destination", &to);
+    if (status.is_ok()) status = resolve(stream, src, nbytes, op != nullptr, "source", &from);
+    if (status.is_ok()) status = choose_plan(stream, to, from, &plan, &path);
+    if (!status.is_ok()) {
+      drop(&to);
+      drop(&from);
+      return publish(status);
+    }
+    Op *copy = make(OpKind::kMemcpy, stream, home, op != nullptr);
+    copy->dst = to;
+    copy->src = from;
+    for (const Side &side : {to, from}) {
+      if (side.mem == nullptr || !side.mem->is_device() || side.mem->device == stream->device)
+        continue;
+      copy->foreign = side.mem->device;
+      copy->foreign->foreign_uses.fetch_add(1, std::memory_order_acq_rel);
+    }
+    copy->nbytes = nbytes;
+    copy->plan = plan;
+    copy->path.store(path, std::memory_order_relaxed);
+    if (nbytes == 0) return settle_now(copy, op);
+    add(stream->device->runtime->counters.in_flight_bytes, nbytes);
+    return enqueue_on(stream, copy, op);
+  });
 }
 
 int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t offset,
                               int32_t value, uint64_t nbytes, aiocann_loop *home, aiocann_op **op) {
-  if (Status status = usable(stream); !status.is_ok()) return publish(status);
-  if (Status status = check_range(stream, mem, offset, nbytes, "buffer"); !status.is_ok())
-    return publish(status);
-  if (mem->is_device() && mem->device != stream->device) {
-    return publish(Status::error(AIOCANN_E_USAGE,
-                                 "The buffer is on device %d and the stream on device %d.",
-                                 mem->device->index, stream->device->index));
-  }
-  Op *set = make(OpKind::kMemset, stream, home, op != nullptr);
-  mem->use(mem->is_device() ? stream : nullptr);
-  set->dst.mem = mem;
-  set->dst.offset = offset;
-  if (!mem->is_device()) set->dst.host = reinterpret_cast<char *>(mem->address.load()) + offset;
-  set->value = value;
-  set->nbytes = nbytes;
-  if (nbytes == 0) return settle_now(set, op);
-  add(stream->device->runtime->counters.in_flight_bytes, nbytes);
-  return enqueue_on(stream, set, op);
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(stream); !status.is_ok()) return publish(status);
+    if (Status status = check_range(stream, mem, offset, nbytes, "buffer"); !status.is_ok())
+      return publish(status);
+    if (mem->is_device() && mem->device != stream->device) {
+      return publish(Status::error(AIOCANN_E_USAGE,
+                                   "The buffer is on device %d and the stream on device %d.",
+                                   mem->device->index, stream->device->index));
+    }
+    Op *set = make(OpKind::kMemset, stream, home, op != nullptr);
+    mem->use(mem->is_device() ? stream : nullptr);
+    set->dst.mem = mem;
+    set->dst.offset = offset;
+    if (!mem->is_device()) set->dst.host = reinterpret_cast<char *>(mem->address.load()) + offset;
+    set->value = value;
+    set->nbytes = nbytes;
+    if (nbytes == 0) return settle_now(set, op);
+    add(stream->device->runtime->counters.in_flight_bytes, nbytes);
+    return enqueue_on(stream, set, op);
+  });
 }
 
 int32_t aiocann_stream_mark(aiocann_stream *stream, int32_t kind, aiocann_loop *home,
                             aiocann_op **op) {
-  if (Status status = usable(stream); !status.is_ok()) return publish(status);
-  if (op == nullptr)
-    return publish(Status::error(AIOCANN_E_USAGE, "A mark that nobody asks for is of no use."));
-  if (kind < AIOCANN_MARK_RECORD || kind > AIOCANN_MARK_HOST_CALL) {
-    return publish(Status::error(AIOCANN_E_USAGE, "There is no kind of mark %d.", kind));
-  }
-  Op *mark = make(OpKind::kMark, stream, home, true);
-  mark->mark_kind = static_cast<uint8_t>(kind);
-  return enqueue_on(stream, mark, op);
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(stream); !status.is_ok()) return publish(status);
+    if (op == nullptr)
+      return publish(Status::error(AIOCANN_E_USAGE, "A mark that nobody asks for is of no use."));
+    if (kind < AIOCANN_MARK_RECORD || kind > AIOCANN_MARK_HOST_CALL) {
+      return publish(Status::error(AIOCANN_E_USAGE, "There is no kind of mark %d.", kind));
+    }
+    Op *mark = make(OpKind::kMark, stream, home, true);
+    mark->mark_kind = static_cast<uint8_t>(kind);
+    return enqueue_on(stream, mark, op);
+  });
 }
 
 int32_t aiocann_stream_wait(aiocann_stream *stream, aiocann_op *mark, aiocann_loop *home,
                             aiocann_op **op) {
-  if (Status status = usable(stream); !status.is_ok()) return publish(status);
-  if (mark->kind != OpKind::kMark) {
-    return publish(
-        Status::error(AIOCANN_E_USAGE, "A stream waits for a mark; this is a %s.", mark->name()));
-  }
-  if (mark->runtime != stream->device->runtime) {
-    return publish(Status::error(AIOCANN_E_USAGE, "The mark belongs to another runtime."));
-  }
-  Op *wait = make(OpKind::kWait, stream, home, op != nullptr);
-  mark->retain();
-  wait->mark = mark;
-  return enqueue_on(stream, wait, op);
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(stream); !status.is_ok()) return publish(status);
+    if (mark->kind != OpKind::kMark) {
+      return publish(
+          Status::error(AIOCANN_E_USAGE, "A stream waits for a mark; this is a %s.", mark->name()));
+    }
+    if (mark->runtime != stream->device->runtime) {
+      return publish(Status::error(AIOCANN_E_USAGE, "The mark belongs to another runtime."));
+    }
+    Op *wait = make(OpKind::kWait, stream, home, op != nullptr);
+    mark->retain();
+    wait->mark = mark;
+    return enqueue_on(stream, wait, op);
+  });
 }
 
 // ---- graphs --------------------------------------------------------------------------------------------------
 
 int32_t aiocann_graph_create(aiocann_device *dev, const aiocann_tensor *tensors, int32_t n_tensors,
                              const aiocann_node *nodes, int32_t n_nodes, aiocann_graph **graph) {
-  *graph = nullptr;
-  if (Status status = usable(dev); !status.is_ok()) return publish(status);
-  std::vector<aiocann_mem *> mems;
-  for (int32_t i = 0; i < n_tensors; ++i) {
-    aiocann_mem *mem = tensors[i].mem;
-    if (mem == nullptr || std::find(mems.begin(), mems.end(), mem) != mems.end()) continue;
-    if (Status status = mem->gone(); !status.is_ok()) return publish(status);
-    if (mem->device != dev) {
-      return publish(mem->device == nullptr
-                         ? Status::error(AIOCANN_E_USAGE,
-                                         "Tensor %d is in pinned host memory, not on device %d.", i,
-                                         dev->index)
-                         : Status::error(AIOCANN_E_USAGE,
-                                         "Tensor %d is on device %d, the graph on device %d.", i,
-                                         mem->device->index, dev->index));
+  return guarded([&]() -> int32_t {
+    *graph = nullptr;
+    if (Status status = usable(dev); !status.is_ok()) return publish(status);
+    std::vector<aiocann_mem *> mems;
+    for (int32_t i = 0; i < n_tensors; ++i) {
+      aiocann_mem *mem = tensors[i].mem;
+      if (mem == nullptr || std::find(mems.begin(), mems.end(), mem) != mems.end()) continue;
+      if (Status status = mem->gone(); !status.is_ok()) return publish(status);
+      if (mem->device != dev) {
+        return publish(mem->device == nullptr
+                           ? Status::error(AIOCANN_E_USAGE,
+                                           "Tensor %d is in pinned host memory, not on device %d.",
+                                           i, dev->index)
+                           : Status::error(AIOCANN_E_USAGE,
+                                           "Tensor %d is on device %d, the graph on device %d.", i,
+                                           mem->device->index, dev->index));
+      }
+      mems.push_back(mem);
     }
-    mems.push_back(mem);
-  }
-  std::unique_ptr<Graph> plan;
-  if (Status status =
-          Graph::create(tensors, n_tensors, nodes, n_nodes, dev->soc_name.c_str(), &plan);
-      !status.is_ok()) {
-    return publish(status);
-  }
-  for (aiocann_mem *mem : mems) mem->retain_handle();
-  *graph = new aiocann_graph(dev, std::move(plan), std::move(mems));
-  return 0;
+    std::unique_ptr<Graph> plan;
+    if (Status status =
+            Graph::create(tensors, n_tensors, nodes, n_nodes, dev->soc_name.c_str(), &plan);
+        !status.is_ok()) {
+      return publish(status);
+    }
+    for (aiocann_mem *mem : mems) mem->retain_handle();
+    *graph = new aiocann_graph(dev, std::move(plan), std::move(mems));
+    return 0;
+  });
 }
 
 int32_t aiocann_graph_compute(aiocann_graph *graph, aiocann_stream *stream, aiocann_loop *home,
                               aiocann_op **op) {
-  if (Status status = usable(stream); !status.is_ok()) return publish(status);
-  if (graph->epoch != graph->device->epoch()) {
-    return publish(Status::error(AIOCANN_E_CLOSED, "The graph is closed: device %d was reset.",
-                                 graph->device->index));
-  }
-  if (graph->device != stream->device) {
-    return publish(Status::error(AIOCANN_E_USAGE,
-                                 "The graph is of device %d and the stream of device %d.",
-                                 graph->device->index, stream->device->index));
-  }
-  Op *compute = make(OpKind::kGraph, stream, home, op != nullptr);
-  graph->retain();
-  compute->graph = graph;
-  for (aiocann_mem *mem : graph->mems) mem->note_stream(stream);
-  return enqueue_on(stream, compute, op);
+  return guarded([&]() -> int32_t {
+    if (Status status = usable(stream); !status.is_ok()) return publish(status);
+    if (graph->epoch != graph->device->epoch()) {
+      return publish(Status::error(AIOCANN_E_CLOSED, "The graph is closed: device %d was reset.",
+                                   graph->device->index));
+    }
+    if (graph->device != stream->device) {
+      return publish(Status::error(AIOCANN_E_USAGE,
+                                   "The graph is of device %d and the stream of device %d.",
+                                   graph->device->index, stream->device->index));
+    }
+    Op *compute = make(OpKind::kGraph, stream, home, op != nullptr);
+    graph->retain();
+    compute->graph = graph;
+    for (aiocann_mem *mem : graph->mems) mem->note_stream(stream);
+    return enqueue_on(stream, compute, op);
+  });
 }
 
 }  // extern "C"

@@ -194,6 +194,16 @@ void aiocann_device::unregister_stream(Stream *stream) {
   stream->release();
 }
 
+std::vector<Stream *> aiocann_device::streams() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  std::vector<Stream *> all;
+  for (const auto &[id, stream] : streams_) {
+    stream->retain();
+    all.push_back(stream);
+  }
+  return all;
+}
+
 void aiocann_device::note_first_fault(const Status &fault, uint64_t op, const char *kind) {
   std::lock_guard<std::mutex> guard(mutex_);
   poisoned_.store(true, std::memory_order_release);

@@ -50,6 +50,8 @@ struct aiocann_device {
   void apply_faults();
   void register_stream(aiocann::core::Stream *stream);
   void unregister_stream(aiocann::core::Stream *stream);
+  /// Those that are registered, with a reference each.
+  std::vector<aiocann::core::Stream *> streams();
   /// Of all that have been told since it was opened. Under a stream's lock.
   void note_first_fault(const aiocann::core::Status &fault, uint64_t op, const char *kind);
   bool first_fault(aiocann::core::Status *fault, uint64_t *op, const char **kind);

@@ -2,6 +2,7 @@
 #include "core/lane.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/device.hpp"
 #include "core/inquiry.hpp"
@@ -16,6 +17,12 @@ namespace {
 constexpr int64_t kWatchMs = 1000;
 /// After the device has reported a failure: where that stops streams, nothing else will tell.
 constexpr int64_t kAlarmMs = 10;
+/// A lane that does nothing for so long, when it should have answered, is stuck in a call of the driver.
+constexpr int64_t kStuckMs = 1000;
+/// It may be at something long that was enqueued in time.
+constexpr int64_t kStopMs = 4000;
+/// Giving a device back may take the driver long.
+constexpr int64_t kFinishMs = 30000;
 /// While a reset waits for others.
 constexpr int64_t kResetLookMs = 1;
 /// For so many turns in a row commands may go without their markers while there is other work.
@@ -56,11 +63,29 @@ void Lane::ask_to_close(int64_t deadline_ms) {
   nudge();
 }
 
-void Lane::wait_drained(uint64_t *aborted, uint64_t *stuck) {
+bool Lane::reaches(const bool *what, int64_t deadline_ms) {
+  if (left_behind()) return false;
   std::unique_lock<std::mutex> lock(gate_);
-  gate_changed_.wait(lock, [this] { return drained_; });
+  for (uint64_t seen = steps_.load(std::memory_order_acquire);;) {
+    const std::chrono::milliseconds patience(std::max<int64_t>(0, deadline_ms - now_ms()) +
+                                             kStuckMs);
+    if (gate_changed_.wait_for(lock, patience, [what] { return *what; })) return true;
+    const uint64_t now = steps_.load(std::memory_order_acquire);
+    if (now == seen) break;
+    seen = now;
+  }
+  Hands lent = Hands::kLent;
+  hands_.compare_exchange_strong(lent, Hands::kTaken, std::memory_order_acq_rel);
+  left_.store(true, std::memory_order_release);
+  return false;
+}
+
+bool Lane::wait_drained(uint64_t *aborted, uint64_t *stuck) {
+  if (!reaches(&drained_, deadline_ms_.load(std::memory_order_relaxed))) return false;
+  std::lock_guard<std::mutex> lock(gate_);
   *aborted += aborted_streams_;
   *stuck += stuck_streams_;
+  return true;
 }
 
 void Lane::stop() {
@@ -68,10 +93,7 @@ void Lane::stop() {
   nudge();
 }
 
-void Lane::wait_stopped() {
-  std::unique_lock<std::mutex> lock(gate_);
-  gate_changed_.wait(lock, [this] { return stopped_; });
-}
+bool Lane::wait_stopped() { return reaches(&stopped_, now_ms() + kStopMs); }
 
 void Lane::finish(bool leak) {
   {
@@ -82,7 +104,14 @@ void Lane::finish(bool leak) {
   gate_changed_.notify_all();
 }
 
-void Lane::join() { thread_.join(); }
+bool Lane::join() {
+  if (device_->is_open() && !reaches(&ended_, now_ms() + kFinishMs)) {
+    thread_.detach();
+    return false;
+  }
+  thread_.join();
+  return true;
+}
 
 // ---- any thread ------------------------------------------------------------------------------------------
 
@@ -124,12 +153,18 @@ void Lane::run() {
   }
   bool told_drained = false;
   for (uint32_t busy = 0;;) {
+    steps_.fetch_add(1, std::memory_order_acq_rel);
     bool worked = dispatch_inbox();
     worked |= run_ready();
     worked |= step_reset();
     settler_.run();
+    if (left_behind()) return end_late();
     busy = worked ? busy + 1 : 0;
-    if (worked) look(busy % kBusyTurns == 0);
+    if (worked) {
+      const bool long_busy = busy % kBusyTurns == 0;
+      look(long_busy);
+      if (long_busy) watch();  // who is never idle must not miss a lost callback for that
+    }
     if (closing_.load(std::memory_order_acquire) && !told_drained) {
       // What was enqueued before the closing may have come since the inbox was looked at.
       const bool drained = inbox_.empty() && all_drained();
@@ -138,7 +173,7 @@ void Lane::run() {
         uint64_t aborted = 0, stuck = 0;
         if (!drained) {
           gave_up_ = true;
-          abort_stuck(&aborted, &stuck);
+          if (!abort_stuck(&aborted, &stuck)) return;
         }
         std::lock_guard<std::mutex> lock(gate_);
         aborted_streams_ = aborted;
@@ -154,11 +189,18 @@ void Lane::run() {
   look(true);
   {
     std::unique_lock<std::mutex> lock(gate_);
+    if (left_behind()) {
+      lock.unlock();
+      return end_late();
+    }
     stopped_ = true;
     gate_changed_.notify_all();
     gate_changed_.wait(lock, [this] { return finishing_; });
   }
   close_device();
+  std::lock_guard<std::mutex> lock(gate_);
+  ended_ = true;
+  gate_changed_.notify_all();
 }
 
 bool Lane::dispatch_inbox() {
@@ -235,20 +277,8 @@ void Lane::wait_for_work() {
   settler_.run();
   if (!ready_.empty()) return;
 
-  int64_t timeout = -1;
-  if (device_->markers_in_flight.load(std::memory_order_relaxed) > 0) {
-    const int64_t now = now_ms();
-    if (device_->take_alarm()) next_watch_ms_ = now + kAlarmMs;
-    if (next_watch_ms_ == 0) next_watch_ms_ = now + kWatchMs;
-    if (now >= next_watch_ms_) {
-      watchdog();
-      next_watch_ms_ = now + kWatchMs;
-      return;
-    }
-    timeout = next_watch_ms_ - now;
-  } else {
-    next_watch_ms_ = 0;
-  }
+  int64_t timeout = watch();
+  if (timeout == 0) return;
   if (closing_.load(std::memory_order_acquire)) {
     const int64_t left =
         std::max<int64_t>(1, deadline_ms_.load(std::memory_order_relaxed) - now_ms());
@@ -261,6 +291,20 @@ void Lane::wait_for_work() {
     return;
   }
   parker_.park(timeout);
+}
+
+int64_t Lane::watch() {
+  if (device_->markers_in_flight.load(std::memory_order_relaxed) == 0) {
+    next_watch_ms_ = 0;
+    return -1;
+  }
+  const int64_t now = now_ms();
+  if (device_->take_alarm()) next_watch_ms_ = now + kAlarmMs;
+  if (next_watch_ms_ == 0) next_watch_ms_ = now + kWatchMs;
+  if (now < next_watch_ms_) return next_watch_ms_ - now;
+  watchdog();
+  next_watch_ms_ = now + kWatchMs;
+  return 0;
 }
 
 void Lane::watchdog() {
@@ -310,23 +354,30 @@ bool Lane::all_drained() {
   return internal_->drained() && all;
 }
 
-void Lane::abort_stuck(uint64_t *aborted, uint64_t *stuck) {
+bool Lane::abort_stuck(uint64_t *aborted, uint64_t *stuck) {
   look(true);
+  const auto abort_raw = api_->aclrtStreamAbort;
   auto abort = [&](Stream *stream) {
+    bool well = false;
     // Not what another library has on its stream.
-    if (!stream->adopted() && api_->aclrtStreamAbort != nullptr &&
-        api_->aclrtStreamAbort(stream->raw) == 0) {
-      stream->aborted = true;
-      ++*aborted;
-    } else {
-      ++*stuck;
+    if (!stream->adopted() && abort_raw != nullptr) {
+      void *raw = stream->raw;
+      hands_.store(Hands::kLent, std::memory_order_release);
+      well = abort_raw(raw) == 0;
+      Hands lent = Hands::kLent;
+      if (!hands_.compare_exchange_strong(lent, Hands::kLane, std::memory_order_acq_rel))
+        return false;
+      steps_.fetch_add(1, std::memory_order_acq_rel);
     }
+    if (well) stream->aborted = true;
+    ++*(well ? aborted : stuck);
+    return true;
   };
   for (Stream *stream : streams_) {
-    if (stream->fifo_first != nullptr || !stream->drained()) abort(stream);
+    if ((stream->fifo_first != nullptr || !stream->drained()) && !abort(stream)) return false;
   }
   // On a device that is stuck, it too will not get on.
-  if (*aborted + *stuck > 0 || !internal_->drained()) abort(internal_);
+  return (*aborted + *stuck == 0 && internal_->drained()) || abort(internal_);
 }
 
 // ---- commands --------------------------------------------------------------------------------------------

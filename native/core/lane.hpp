@@ -35,14 +35,18 @@ class Lane {
   /// Asks for the end. Then wait_drained, stop, wait_stopped, finish and join, each on every lane before the next.
   void ask_to_close(int64_t deadline_ms);
   /// Blocks until every stream is drained or the deadline has passed. Streams that were stuck then: those whose work
-  /// the driver has dropped, and those that it could not abort.
-  void wait_drained(uint64_t *aborted, uint64_t *stuck);
+  /// the driver has dropped, and those that it could not abort. False, as of the waits below: the lane does not come
+  /// back from a call of the driver. Then nothing more may be asked of it but leave_behind.
+  bool wait_drained(uint64_t *aborted, uint64_t *stuck);
   /// No more commands are taken. Afterwards no lane touches what is another's.
   void stop();
-  void wait_stopped();
+  bool wait_stopped();
   /// leak: something is stuck on some device, so neither memory nor the device may be given back.
   void finish(bool leak);
-  void join();
+  bool join();
+  bool left_behind() const { return left_.load(std::memory_order_acquire); }
+  /// Instead of finish and join. All that the thread may still touch is leaked; the ops that are not its own fail.
+  void leave_behind(uint64_t *given_up);
   /// What went wrong in closing, and how many ops were given up. After join.
   Status close_status() const { return close_status_; }
   uint64_t ops_given_up() const { return ops_given_up_; }
@@ -71,13 +75,20 @@ class Lane {
 
  private:
   enum class Verdict { kGone, kHeld };
+  /// Whose the lane's state is: while its thread is in a call that may never end, whoever loses patience may take it.
+  enum class Hands : uint8_t { kLane, kLent, kTaken };
   friend class GraphLaunch;
 
   void run();
   Status open_device();
   void close_device();
   void close_stream(Stream *stream, bool leak);
-  void abandon_inbox();
+  /// leak: without a call of the driver, by whatever thread.
+  void abandon_inbox(bool leak);
+  void fail_fifo(Stream *stream, const Status &why, bool leak, uint64_t *given_up);
+  bool reaches(const bool *what, int64_t deadline_ms);
+  /// Back from a call, after the closer has left.
+  void end_late();
   /// A stream of the lane's own, subscribed: for its context, which it notes.
   Status open_internal();
 
@@ -94,10 +105,13 @@ class Lane {
   bool run_ready();
   void wait_for_work();
   bool has_news() const;
+  /// Runs the watchdog when it is time, and then answers 0; otherwise the milliseconds until then, -1: none.
+  int64_t watch();
   void watchdog();
   void unstick(Stream *stream);
   bool all_drained();
-  void abort_stuck(uint64_t *aborted, uint64_t *stuck);
+  /// False: the state is no longer ours.
+  bool abort_stuck(uint64_t *aborted, uint64_t *stuck);
 
   // commands (lane.cpp)
   void enqueue(Op *op);
@@ -193,11 +207,14 @@ class Lane {
 
   // closing
   bool gave_up_ = false;  ///< nothing more is submitted. Thread: lane
-  std::atomic<bool> closing_{false}, stop_asked_{false};
+  std::atomic<bool> closing_{false}, stop_asked_{false}, left_{false};
+  std::atomic<Hands> hands_{Hands::kLane};
+  std::atomic<uint64_t> steps_{0};  ///< tells the closer that the thread gets on
   std::atomic<int64_t> deadline_ms_{0};
   std::mutex gate_;  // guards the next two lines; a leaf
   std::condition_variable gate_changed_;
-  bool opened_ = false, drained_ = false, stopped_ = false, finishing_ = false, leak_ = false;
+  bool opened_ = false, drained_ = false, stopped_ = false, finishing_ = false, leak_ = false,
+       ended_ = false;
   uint64_t aborted_streams_ = 0, stuck_streams_ = 0;
   Status close_status_;
   uint64_t ops_given_up_ = 0;

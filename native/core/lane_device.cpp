@@ -7,6 +7,16 @@
 #include "core/stream.hpp"
 
 namespace aiocann::core {
+namespace {
+
+Status stuck_in_driver(const Device *device) {
+  return Status::error(AIOCANN_E_CLOSED,
+                       "The runtime was closed, and a call of the driver for device %d does not "
+                       "return: what was in flight there is leaked.",
+                       device->index);
+}
+
+}  // namespace
 
 Status Lane::open_internal() {
   const acl::Api &api = *api_;
@@ -91,7 +101,7 @@ void Lane::close_device() {
   }
   settler_.run();
   device_->unregister_stream(internal_);
-  abandon_inbox();
+  abandon_inbox(false);
   if (!internal_->gone) reactor->completion().unsubscribe(internal_->raw);
   reactor->completion().forget(internal_);
   reactor->completion().close();
@@ -128,16 +138,7 @@ void Lane::close_stream(Stream *stream, bool leak) {
       stream->aborted || drained ? "It was aborted."
                                  : "Its memory on the device and in pinned blocks is leaked.");
   if (!drained) stream->give_up(why, stream->aborted, settler_, &ops_given_up_);
-  while (Op *op = stream->fifo_first) {
-    stream->fifo_first = op->fifo_next;
-    if (op->kind == OpKind::kStreamClose) {
-      settle(op, Status::ok());  // closed it is
-      continue;
-    }
-    ++ops_given_up_;
-    if (op->assigned > 0 && leak) bury(op);  // parts of it may be on a device
-    settle(op, why);
-  }
+  fail_fifo(stream, why, leak, &ops_given_up_);
   if (!drained && !stream->aborted) {
     stream->destroyed = true;
     // The stream is leaked, its subscription is not: the system gives the id of a thread to another one.
@@ -150,7 +151,49 @@ void Lane::close_stream(Stream *stream, bool leak) {
   if (close_status_.is_ok()) close_status_ = status;
 }
 
-void Lane::abandon_inbox() {
+void Lane::fail_fifo(Stream *stream, const Status &why, bool leak, uint64_t *given_up) {
+  while (Op *op = stream->fifo_first) {
+    stream->fifo_first = op->fifo_next;
+    if (op->kind == OpKind::kStreamClose) {
+      settle(op, Status::ok());  // closed it is
+      continue;
+    }
+    ++*given_up;
+    if (op->assigned > 0 && leak) bury(op);  // parts of it may be on a device
+    settle(op, why);
+  }
+}
+
+void Lane::leave_behind(uint64_t *given_up) {
+  thread_.detach();
+  unroute_faults(device_);
+  // Settling frees host memory, which the reactor may be writing to as long as it has not ended.
+  if (device_->reactor->leave()) {
+    Settler settler;
+    for (Stream *stream : device_->streams()) {
+      stream->closing.store(true, std::memory_order_release);
+      stream->give_up(stuck_in_driver(device_), false, settler, given_up);
+      stream->release();
+    }
+  }
+  if (hands_.load(std::memory_order_acquire) == Hands::kTaken) {
+    for (Stream *stream : streams_) fail_fifo(stream, stuck_in_driver(device_), true, given_up);
+  }
+  abandon_inbox(true);
+}
+
+void Lane::end_late() {
+  uint64_t given_up = 0;
+  for (Stream *stream : streams_) {
+    if (device_->reactor->ended()) {
+      stream->give_up(stuck_in_driver(device_), false, settler_, &given_up);
+    }
+    fail_fifo(stream, stuck_in_driver(device_), true, &given_up);
+  }
+  settler_.run();
+}
+
+void Lane::abandon_inbox(bool leak) {
   const Status why =
       Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
   Command *command = inbox_.close();
@@ -174,11 +217,19 @@ void Lane::abandon_inbox() {
         static_cast<Stream *>(command->owner)->release();
         break;
       case CommandKind::kMemDropped:
-        drop_mem(static_cast<Mem *>(command->owner));
+        leak ? static_cast<Mem *>(command->owner)->release()
+             : drop_mem(static_cast<Mem *>(command->owner));
         break;
-      case CommandKind::kMemUnused:
-        free_mem(static_cast<Mem *>(command->owner));
+      case CommandKind::kMemUnused: {
+        auto *mem = static_cast<Mem *>(command->owner);
+        if (!leak) {
+          free_mem(mem);
+          break;
+        }
+        if (mem->kind == MemKind::kPinned) runtime_->pinned.remove(mem);
+        delete mem;
         break;
+      }
     }
     command = next;
   }

@@ -56,7 +56,7 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
                                    "The stream was closed before this %s reached it.", op->name()));
     return Verdict::kGone;
   }
-  if (stream->aborted || gave_up_) return Verdict::kHeld;
+  if (stream->aborted || gave_up_ || left_behind()) return Verdict::kHeld;
   if (stream->gone && op->kind != OpKind::kStreamClose && op->assigned == 0 &&
       !op->requested.load(std::memory_order_acquire)) {
     return fail_head(stream, op, reset_.why);

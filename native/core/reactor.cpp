@@ -1,6 +1,7 @@
 #include "core/reactor.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "core/device.hpp"
 #include "core/lane.hpp"
@@ -9,6 +10,9 @@
 
 namespace aiocann::core {
 namespace {
+
+/// How long it may take to take its last reports.
+constexpr int64_t kLeaveMs = 3000;
 
 const char *name_of(Family family) {
   switch (family) {
@@ -27,6 +31,7 @@ const char *name_of(Family family) {
 
 void Reactor::start() {
   going_.store(false, std::memory_order_relaxed);
+  ended_.store(false, std::memory_order_relaxed);
   asked_.store(false, std::memory_order_relaxed);
   stopping_.store(false, std::memory_order_relaxed);
   std::atomic<bool> ready{false};
@@ -79,7 +84,23 @@ void Reactor::stop(void *internal_raw) {
   thread_.join();
 }
 
+bool Reactor::leave() {
+  completion_->interrupt(nullptr, &stopping_);
+  for (int64_t deadline = now_ms() + kLeaveMs; !ended() && now_ms() < deadline;) usleep(1000);
+  if (ended()) {
+    thread_.join();
+    return true;
+  }
+  thread_.detach();
+  return false;
+}
+
 void Reactor::run() {
+  serve();
+  ended_.store(true, std::memory_order_release);
+}
+
+void Reactor::serve() {
   while (!going_.load(std::memory_order_acquire)) {
     if (stopping_.load(std::memory_order_acquire)) return;
     sched_yield();

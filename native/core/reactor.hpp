@@ -25,16 +25,20 @@ class Reactor {
   /// Ends the thread. internal_raw: the stream whose order that is to keep; null: at once. Should nothing come for a
   /// whole while (the stream is stuck, or the callback is lost), it ends without.
   void stop(void *internal_raw);
+  /// Ends it for a lane that is stuck, by another thread. False: it is stuck too, and goes on for ever.
+  bool leave();
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
 
   Completion &completion() { return *completion_; }  ///< Thread: any, once chosen
 
  private:
   void run();
+  void serve();
   Device *const device_;
   std::thread thread_;
   pthread_t id_{};
   std::unique_ptr<Completion> completion_;
-  std::atomic<bool> going_{false}, asked_{false}, stopping_{false};
+  std::atomic<bool> going_{false}, asked_{false}, stopping_{false}, ended_{false};
 };
 
 }  // namespace aiocann::core

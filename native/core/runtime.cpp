@@ -197,14 +197,34 @@ Status aiocann_runtime::close(int64_t timeout_ms) {
   for (Lane *lane : lanes) lane->wait_stopped();
   // Before any op is given up: its host memory may be gone right after.
   copiers.stop();
-  for (Lane *lane : lanes) lane->finish(stuck > 0);
+  const Device *hung = nullptr;
+  for (Lane *lane : lanes) {
+    if (lane->left_behind()) hung = lane->device();
+  }
+  const bool leak = stuck > 0 || hung != nullptr;
+  for (Lane *lane : lanes) {
+    lane->left_behind() ? lane->leave_behind(&given_up) : lane->finish(leak);
+  }
   Status status;
   for (auto &device : devices) {
-    device->lane->join();
+    if (device->is_open() && device->lane->left_behind()) continue;
+    if (!device->lane->join()) {
+      hung = device.get();
+      continue;
+    }
     given_up += device->lane->ops_given_up();
     if (status.is_ok()) status = device->lane->close_status();
   }
-  release_driver(loaded_, stuck > 0);
+  release_driver(loaded_, leak || hung != nullptr);
+  if (hung != nullptr) {
+    retain();  // for ever: the thread may come back
+    return Status::error(AIOCANN_E_TIMEOUT,
+                         "Closing gave up after %lld ms: a call of the driver for device %d does "
+                         "not return. %llu commands have failed; what they use on the device and "
+                         "in pinned memory is leaked, as is the thread.",
+                         static_cast<long long>(timeout_ms), hung->index,
+                         static_cast<unsigned long long>(given_up));
+  }
   if (aborted + stuck == 0) return status;
   return Status::error(
       AIOCANN_E_TIMEOUT,
@@ -252,65 +272,69 @@ extern "C" {
 
 int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, aiocann_runtime **rt,
                              aiocann_op **op) {
-  *rt = nullptr;
-  *op = nullptr;
-  if (config == nullptr || config->driver == nullptr) {
-    return publish(
-        Status::error(AIOCANN_E_USAGE, "No driver was named: it is \"cann\" or \"sim\"."));
-  }
-  if (config->devices != nullptr) {
-    for (int32_t i = 0; i < config->n_devices; ++i) {
-      const int32_t id = config->devices[i];
-      if (id < 0)
-        return publish(Status::error(AIOCANN_E_USAGE, "Device ids start at 0; %d is none.", id));
-      if (std::find(config->devices, config->devices + i, id) != config->devices + i) {
-        return publish(Status::error(AIOCANN_E_USAGE, "Device %d is listed twice.", id));
+  return guarded([&]() -> int32_t {
+    *rt = nullptr;
+    *op = nullptr;
+    if (config == nullptr || config->driver == nullptr) {
+      return publish(
+          Status::error(AIOCANN_E_USAGE, "No driver was named: it is \"cann\" or \"sim\"."));
+    }
+    if (config->devices != nullptr) {
+      for (int32_t i = 0; i < config->n_devices; ++i) {
+        const int32_t id = config->devices[i];
+        if (id < 0)
+          return publish(Status::error(AIOCANN_E_USAGE, "Device ids start at 0; %d is none.", id));
+        if (std::find(config->devices, config->devices + i, id) != config->devices + i) {
+          return publish(Status::error(AIOCANN_E_USAGE, "Device %d is listed twice.", id));
+        }
       }
     }
-  }
-  if (config->n_devices == 0 || config->n_devices < -1 ||
-      (config->devices != nullptr && config->n_devices < 0)) {
-    return publish(Status::error(AIOCANN_E_USAGE,
-                                 "A runtime needs at least one device; %d were asked for.",
-                                 config->n_devices));
-  }
-  Family family{};
-  if (const char *text = std::getenv("AIOCANN_COMPLETION"); !parse_family(text, &family)) {
-    return publish(
-        Status::error(AIOCANN_E_USAGE,
-                      "AIOCANN_COMPLETION is \"%s\", but must be \"auto\", \"callback\", "
-                      "\"callback-block\", \"host-func\" or \"query\".",
-                      text));
-  }
-  EventMaker event_maker{};
-  if (const char *text = std::getenv("AIOCANN_EVENTS"); !parse_event_maker(text, &event_maker)) {
-    return publish(Status::error(
-        AIOCANN_E_USAGE,
-        "AIOCANN_EVENTS is \"%s\", but must be \"auto\", \"ex\", \"flag\" or \"plain\".", text));
-  }
-  auto *runtime = new aiocann_runtime(*config);
-  runtime->family = family;
-  runtime->event_maker = event_maker;
-  *op = new aiocann_op(OpKind::kOpen, runtime, nullptr, home, true);
-  (*op)->retain();
-  *rt = runtime;
-  runtime->start_open(*op);
-  return 0;
+    if (config->n_devices == 0 || config->n_devices < -1 ||
+        (config->devices != nullptr && config->n_devices < 0)) {
+      return publish(Status::error(AIOCANN_E_USAGE,
+                                   "A runtime needs at least one device; %d were asked for.",
+                                   config->n_devices));
+    }
+    Family family{};
+    if (const char *text = std::getenv("AIOCANN_COMPLETION"); !parse_family(text, &family)) {
+      return publish(
+          Status::error(AIOCANN_E_USAGE,
+                        "AIOCANN_COMPLETION is \"%s\", but must be \"auto\", \"callback\", "
+                        "\"callback-block\", \"host-func\" or \"query\".",
+                        text));
+    }
+    EventMaker event_maker{};
+    if (const char *text = std::getenv("AIOCANN_EVENTS"); !parse_event_maker(text, &event_maker)) {
+      return publish(Status::error(
+          AIOCANN_E_USAGE,
+          "AIOCANN_EVENTS is \"%s\", but must be \"auto\", \"ex\", \"flag\" or \"plain\".", text));
+    }
+    auto *runtime = new aiocann_runtime(*config);
+    runtime->family = family;
+    runtime->event_maker = event_maker;
+    *op = new aiocann_op(OpKind::kOpen, runtime, nullptr, home, true);
+    (*op)->retain();
+    *rt = runtime;
+    runtime->start_open(*op);
+    return 0;
+  });
 }
 
 int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_loop *home,
                               aiocann_op **op) {
-  if (rt->generation != fork_generation()) {
-    if (op != nullptr) *op = nullptr;
-    return publish(rt->usable());
-  }
-  auto *made = new aiocann_op(OpKind::kShutdown, rt, nullptr, home, op != nullptr);
-  if (op != nullptr) {
-    made->retain();
-    *op = made;
-  }
-  rt->start_close(timeout_ms, made);
-  return 0;
+  return guarded([&]() -> int32_t {
+    if (rt->generation != fork_generation()) {
+      if (op != nullptr) *op = nullptr;
+      return publish(rt->usable());
+    }
+    auto *made = new aiocann_op(OpKind::kShutdown, rt, nullptr, home, op != nullptr);
+    if (op != nullptr) {
+      made->retain();
+      *op = made;
+    }
+    rt->start_close(timeout_ms, made);
+    return 0;
+  });
 }
 
 void aiocann_runtime_release(aiocann_runtime *rt) { rt->release_handle(); }

@@ -78,6 +78,15 @@ int32_t publish(const Status &status) {
   return last_error.code;
 }
 
+int32_t publish_text(int32_t code, const char *text) noexcept {
+  std::memset(&last_error, 0, sizeof last_error);
+  last_error.code = code;
+  last_error.device = -1;
+  last_error.node = -1;
+  std::snprintf(last_error.detail, sizeof last_error.detail, "%s", text);
+  return code;
+}
+
 }  // namespace aiocann::core
 
 extern "C" const aiocann_error *aiocann_last_error(void) { return &aiocann::core::last_error; }

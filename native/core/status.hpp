@@ -1,6 +1,8 @@
 // status.hpp: how the core reports failure to itself. One value, made where the failure is seen.
 #pragma once
+#include <exception>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "aiocann.h"
@@ -32,6 +34,23 @@ class Status {
 bool is_fault_code(int32_t code);
 /// The driver does not have it, or not here: something else may be tried.
 bool is_refusal_code(int32_t code);
+
+/// As publish, of a text; without allocating anything.
+int32_t publish_text(int32_t code, const char *text) noexcept;
+
+/// What stands between C and a body that may throw: every exception becomes a code, with its text.
+template <typename Body>
+int32_t guarded(Body &&body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    return publish_text(AIOCANN_E_NO_MEMORY, "The process has no memory left for this call.");
+  } catch (const std::exception &error) {
+    return publish_text(AIOCANN_E_INTERNAL, error.what());
+  } catch (...) {
+    return publish_text(AIOCANN_E_INTERNAL, "An exception of unknown kind.");
+  }
+}
 
 /// Leaves `status` in aiocann_last_error() of this thread and returns its code.
 int32_t publish(const Status &status);
