@@ -67,6 +67,7 @@ bool Events::ready(Status *failure) {
     if (code == 0) {
       idle_ = new NativeEvent;
       idle_->raw = raw;
+      idle_->serves_once = maker_ != EventMaker::kEx;
       idle_->place = all_.size();
       all_.push_back(idle_);
       add(device_->runtime->counters.events_created);
@@ -94,7 +95,7 @@ NativeEvent *Events::take() {
 }
 
 bool Events::hold_for_wait(NativeEvent *event) {
-  if (!serves_once()) return false;
+  if (!event->serves_once) return false;
   event->users.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -109,7 +110,7 @@ void Events::let_go(NativeEvent *event) {
 void Events::collect() {
   for (NativeEvent *event = returned_.take(); event != nullptr;) {
     NativeEvent *next = event->next;
-    if (serves_once() || event->is_dead) {
+    if (event->serves_once || event->is_dead) {
       // Nobody is left to tell if it fails.
       if (!event->is_dead) device_->runtime->api().aclrtDestroyEvent(event->raw);
       forget(event);

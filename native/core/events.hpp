@@ -27,6 +27,7 @@ struct NativeEvent {
   void *raw = nullptr;
   size_t place = 0;      ///< in Events::all_
   bool is_dead = false;  ///< the device has been reset. Thread: lane
+  bool serves_once = false;
   std::atomic<uint32_t> users{
       0};  ///< the marker; and, of one that serves only it, the waits for it
 };
@@ -42,7 +43,7 @@ class Events {
   bool ready(Status *failure);
   /// For a marker; null: there is none.
   NativeEvent *take();
-  /// Will the device wait for it: then, where it serves one marker, it must be let go once more.
+  /// The device will wait for it: then, where it serves one marker, it must be let go once more. Thread: any lane.
   bool hold_for_wait(NativeEvent *event);
   /// Thread: any.
   void let_go(NativeEvent *event);
@@ -57,7 +58,6 @@ class Events {
   int32_t create(void **raw);
   void collect();
   void forget(NativeEvent *event);
-  bool serves_once() const { return maker_ == EventMaker::kFlag || maker_ == EventMaker::kPlain; }
 
   Device *const device_;
   EventMaker maker_ = EventMaker::kAuto;

@@ -160,16 +160,16 @@ void events_run_out_in_every_family() {
       With other("AIOCANN_EVENTS", maker);
       Runtime rt(1);
       aiocann_stream *streams[] = {rt.stream(), rt.stream(), rt.stream(), rt.stream()};
-      aiocann_mem *mem = rt.allocate(64);
+      aiocann_mem *mems[] = {rt.allocate(64), rt.allocate(64), rt.allocate(64), rt.allocate(64)};
       std::vector<aiocann_op *> ops;
       for (int i = 0; i < 40; ++i) {
-        for (aiocann_stream *stream : streams) {
-          accepted(aiocann_stream_memset(stream, mem, 0, i, 64, nullptr, nullptr));
-          if (i % 4 == 0) ops.push_back(rt.fill(stream, mem, i));
+        for (int j = 0; j < 4; ++j) {
+          accepted(aiocann_stream_memset(streams[j], mems[j], 0, i, 64, nullptr, nullptr));
+          if (i % 4 == 0) ops.push_back(rt.fill(streams[j], mems[j], i));
         }
       }
       for (aiocann_op *op : ops) finish(rt.loop, op);
-      aiocann_mem_release(mem);
+      for (aiocann_mem *mem : mems) aiocann_mem_release(mem);
       for (aiocann_stream *stream : streams) rt.close(stream);
       CHECK_EQ(rt.statistics().live_events, 0);
     }
