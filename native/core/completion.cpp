@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "core/device.hpp"
+#include "core/inbox.hpp"
 #include "core/inquiry.hpp"
 #include "core/lane.hpp"
 #include "core/reactor.hpp"
@@ -119,10 +120,9 @@ class ListFamily : public Completion {
   void unsubscribe(void *) override {}
   void interrupt(void *, std::atomic<bool> *stop) override {
     stop->store(true, std::memory_order_seq_cst);
-    stopping_.store(true, std::memory_order_seq_cst);
-    parker_.wake();
+    arrivals_.nudge();
   }
-  void resume(uint64_t) override { stopping_.store(false, std::memory_order_relaxed); }
+  void resume(uint64_t) override { arrivals_.take_nudge(); }
   void close() override {
     for (Ticket *ticket = arrivals_.close(); ticket != nullptr;) {
       Ticket *next = ticket->next;
@@ -137,23 +137,13 @@ class ListFamily : public Completion {
   /// Thread: any. Takes over a reference of op.
   void arrive(Ticket *ticket, Op *op) {
     ticket->arrived = op;
-    if (arrivals_.push(ticket)) return parker_.wake();
+    if (arrivals_.push(ticket)) return;
     op->release();
     tickets_.give_back(ticket);
   }
-  /// Until something has arrived; timeout_us -1: no limit.
-  void sleep(int64_t timeout_us) {
-    parker_.announce();
-    if (!arrivals_.empty() || stopping_.load(std::memory_order_seq_cst)) return parker_.stay();
-    parker_.park_us(timeout_us);
-  }
 
   Tickets tickets_;
-  Stack<Ticket> arrivals_;
-
- private:
-  Parker parker_;
-  std::atomic<bool> stopping_{false};
+  Inbox<Ticket> arrivals_;  ///< nudged while the reactor is to stop
 };
 
 /// aclrtLaunchHostFunc. Its functions run on a thread of the driver, one after the other for all streams of the
@@ -173,7 +163,7 @@ class HostFuncFamily final : public ListFamily {
   bool await(Settler &settler) override {
     Ticket *ticket = arrivals_.take();
     if (ticket == nullptr) {
-      sleep(-1);
+      arrivals_.sleep_us(-1);
       ticket = arrivals_.take();
     }
     if (ticket != nullptr) device_->apply_faults();
@@ -225,7 +215,7 @@ class QueryFamily final : public ListFamily {
   bool await(Settler &settler) override {
     const bool some_new = take_arrivals();
     if (queues_.empty()) {
-      sleep(-1);
+      arrivals_.sleep_us(-1);
       return true;
     }
     const int64_t now = now_us();
@@ -237,7 +227,7 @@ class QueryFamily final : public ListFamily {
     if (waited < kSpinUs) {
       sched_yield();
     } else {
-      sleep(std::clamp(waited / 16, kShortestUs, kLongestUs));
+      arrivals_.sleep_us(std::clamp(waited / 16, kShortestUs, kLongestUs));
     }
     return true;
   }

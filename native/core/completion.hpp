@@ -17,7 +17,6 @@
 
 #include "acl/api.hpp"
 #include "core/op.hpp"
-#include "core/parker.hpp"
 #include "core/stack.hpp"
 
 namespace aiocann::core {

@@ -115,20 +115,13 @@ bool Lane::join() {
 
 // ---- any thread ------------------------------------------------------------------------------------------
 
-bool Lane::push(Command *command) {
-  if (!inbox_.push(command)) return false;
-  parker_.wake();
-  return true;
-}
+bool Lane::push(Command *command) { return inbox_.push(command); }
 
 void Lane::push_or_drop(Op *part) {
   if (!push(&part->command)) drop_part(part);
 }
 
-void Lane::nudge() {
-  nudged_.store(true, std::memory_order_seq_cst);
-  parker_.wake();
-}
+void Lane::nudge() { inbox_.nudge(); }
 
 Status Lane::driver_error(int32_t code, const char *call) const {
   Status status = runtime_->driver_error(code, call);
@@ -204,7 +197,7 @@ void Lane::run() {
 }
 
 bool Lane::dispatch_inbox() {
-  if (nudged_.exchange(false, std::memory_order_seq_cst)) {
+  if (inbox_.take_nudge()) {
     chunks_.wake_waiters();
     slots_.wake_waiters();
     for (Stream *stream : without_event_) {
@@ -267,11 +260,9 @@ bool Lane::run_ready() {
   return !ready_.empty();
 }
 
-bool Lane::has_news() const { return !inbox_.empty() || nudged_.load(std::memory_order_seq_cst); }
-
 void Lane::wait_for_work() {
   // The next command often follows at once, as does the end of the last.
-  if (spin_.wait([this] { return has_news() || look(false); })) return;
+  if (spin_.wait([this] { return inbox_.has_news() || look(false); })) return;
   look(true);
   probe_unmarked();
   settler_.run();
@@ -285,12 +276,7 @@ void Lane::wait_for_work() {
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
   if (reset_.op != nullptr) timeout = timeout < 0 ? kResetLookMs : std::min(timeout, kResetLookMs);
-  parker_.announce();
-  if (has_news()) {
-    parker_.stay();
-    return;
-  }
-  parker_.park(timeout);
+  inbox_.sleep_us(timeout < 0 ? -1 : timeout * 1000);
 }
 
 int64_t Lane::watch() {

@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "acl/api.hpp"
+#include "core/inbox.hpp"
 #include "core/op.hpp"
-#include "core/parker.hpp"
 #include "core/pool.hpp"
 #include "core/spin.hpp"
-#include "core/stack.hpp"
 #include "core/staging.hpp"
 
 namespace aiocann::core {
@@ -104,7 +103,6 @@ class Lane {
   void dispatch(Command *command);
   bool run_ready();
   void wait_for_work();
-  bool has_news() const;
   /// Runs the watchdog when it is time, and then answers 0; otherwise the milliseconds until then, -1: none.
   int64_t watch();
   void watchdog();
@@ -181,9 +179,7 @@ class Lane {
   Runtime *const runtime_;
   const acl::Api *api_ = nullptr;
   std::thread thread_;
-  Parker parker_;
-  Stack<Command> inbox_;
-  std::atomic<bool> nudged_{false};
+  Inbox<Command> inbox_;
 
   Stream *internal_ = nullptr;
   std::vector<Stream *> streams_;  ///< open ones. Owns: a reference each

@@ -102,11 +102,6 @@ const char *aiocann_op::name() const {
   return "?";
 }
 
-int32_t aiocann_op::state() const {
-  const uint32_t bits = state_.load(std::memory_order_acquire);
-  return (bits & kSettled) == 0 ? 0 : (bits & kFailed) != 0 ? 2 : 1;
-}
-
 void aiocann_op::publish() {
   Counters &counters = runtime->counters;
   if (status.is_ok() && kind == OpKind::kMemcpy) {
@@ -126,19 +121,11 @@ void aiocann_op::publish() {
            kind == OpKind::kMemcpy || kind == OpKind::kMemset ? nbytes : 0);
   if (notify) add(counters.completions);
   if (stream != nullptr) stream->unsettled.fetch_sub(1, std::memory_order_release);
-  const uint32_t bits = kSettled | (status.is_ok() ? 0u : uint32_t{kFailed});
-  if ((state_.fetch_or(bits, std::memory_order_acq_rel) & kAbandoned) != 0) add(counters.reaped);
+  if (state_.settle(!status.is_ok())) add(counters.reaped);
 }
 
 void aiocann_op::abandon() {
-  // One word holds both bits: an op counts as abandoned only if it was not settled, and then settling sees it.
-  uint32_t bits = state_.load(std::memory_order_acquire);
-  while ((bits & (kSettled | kAbandoned)) == 0) {
-    if (state_.compare_exchange_weak(bits, bits | kAbandoned, std::memory_order_acq_rel)) {
-      add(runtime->counters.abandoned);
-      return;
-    }
-  }
+  if (state_.abandon()) add(runtime->counters.abandoned);
 }
 
 namespace aiocann::core {

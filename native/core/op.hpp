@@ -14,6 +14,7 @@
 #include "core/list.hpp"
 #include "core/loop.hpp"
 #include "core/stack.hpp"
+#include "core/state_word.hpp"
 #include "core/status.hpp"
 
 namespace aiocann::core {
@@ -99,8 +100,8 @@ struct aiocann_op {
 
   /// Fixes the outcome: from here on aiocann_op_state answers. Delivery follows separately (Settler).
   void publish();
-  bool settled() const { return state_.load(std::memory_order_acquire) & kSettled; }
-  int32_t state() const;
+  bool settled() const { return state_.settled(); }
+  int32_t state() const { return state_.outcome(); }
   void abandon();
   void fail(const Status &why) {
     if (status.is_ok()) status = why;
@@ -187,9 +188,8 @@ struct aiocann_op {
 
  private:
   ~aiocann_op();
-  enum : uint32_t { kSettled = 1, kFailed = 2, kAbandoned = 4 };
   std::atomic<uint32_t> references_{1};
-  std::atomic<uint32_t> state_{0};
+  aiocann::core::StateWord<> state_;
 };
 
 namespace aiocann::core {

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/sync.hpp"
+
 namespace aiocann::core {
 
 /// Node has a member `Node *next`. Nodes belong to the stack from push to take.
-template <typename Node>
+template <typename Node, typename Sync = Threads>
 class Stack {
  public:
   /// False: the stack is closed, and the node still belongs to the caller.
@@ -57,9 +59,9 @@ class Stack {
     return result;
   }
 
- private:
+ protected:  // for the tests, which get it wrong
   static Node *closed_mark() { return reinterpret_cast<Node *>(uintptr_t{1}); }
-  std::atomic<Node *> head_{nullptr};
+  typename Sync::template Atomic<Node *> head_{nullptr};
 };
 
 }  // namespace aiocann::core

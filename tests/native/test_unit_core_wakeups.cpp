@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "check.hpp"
+#include "core/inbox.hpp"
 #include "core/loop.hpp"
-#include "core/parker.hpp"
 #include "core/stack.hpp"
 
 using namespace aiocann::core;
@@ -22,16 +22,14 @@ struct Node {
 };
 
 // Many threads push, one sleeps between: everything arrives, each thread's in its order.
-void inbox() {
+void pushing() {
   constexpr int kThreads = 4, kEach = 20000;
-  Stack<Node> stack;
-  Parker parker;
+  Inbox<Node> inbox;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kEach; ++i) {
-        CHECK(stack.push(new Node{nullptr, t, i}));
-        parker.wake();
+        CHECK(inbox.push(new Node{nullptr, t, i}));
         if (i % 97 == 0) std::this_thread::yield();
       }
     });
@@ -39,16 +37,8 @@ void inbox() {
   std::vector<int> seen(kThreads, 0);
   int total = 0;
   while (total < kThreads * kEach) {
-    Node *node = stack.take();
-    if (node == nullptr) {
-      parker.announce();
-      if (stack.empty()) {
-        parker.park(-1);
-      } else {
-        parker.stay();
-      }
-      continue;
-    }
+    Node *node = inbox.take();
+    if (node == nullptr) inbox.sleep_us(-1);
     while (node != nullptr) {
       Node *next = node->next;
       CHECK_EQ(node->number, seen[node->thread]++);
@@ -174,7 +164,7 @@ void closing_a_loop() {
 }  // namespace
 
 int main() {
-  inbox();
+  pushing();
   closing_a_stack();
   parked_loop();
   closing_a_loop();
