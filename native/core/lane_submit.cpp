@@ -66,6 +66,8 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
   // Another lane is at its operands: it pokes the stream when it has answered.
   if (op->requested.load(std::memory_order_acquire)) return Verdict::kHeld;
   if (stream->faulted() && !begun) return not_on_device(stream, op);
+  // It has failed, but fails what follows only when it passes: until then nothing may run past it.
+  if (stream->wait_refused && held_until_drained(stream)) return Verdict::kHeld;
   if (!stream->has_credit()) return Verdict::kHeld;
   Verdict verdict = Verdict::kHeld;
   if (!stream->gone && !ready_event(stream, op, &verdict)) return verdict;
@@ -410,7 +412,10 @@ Lane::Verdict Lane::submit_wait(Stream *stream, Op *op) {
   const Status failure = code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");
   if (code == 0 && mark->stream->device->events.hold_for_wait(event)) op->waited_event = event;
   mark->stream->unpin_event(mark);
-  if (code != 0) return fail_head(stream, op, failure);
+  if (code != 0) {
+    stream->wait_refused = true;
+    return fail_head(stream, op, failure);
+  }
   submitted(stream, op, 1, op->notify);
   return Verdict::kGone;
 }

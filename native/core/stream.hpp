@@ -114,6 +114,7 @@ struct aiocann_stream {
   bool aborted = false;       ///< by us, when closing: the device has dropped its work
   bool stopped = false;       ///< by a reset: the device has dropped its work
   bool gone = false;          ///< the reset took it from the driver
+  bool wait_refused = false;  ///< by the driver
   bool stalled = false;       ///< the device waits in vain, and could not be made to stop
   bool wants_marker = false;  ///< in the lane's list of streams with unmarked work
   uint32_t unmarked = 0;      ///< commands submitted since the last marker

@@ -62,6 +62,17 @@ void note_writes(const KernelTask &kernel) {
   }
 }
 
+/// What was to be written by a task that has failed: the failure is told, and not once more by each reader.
+void forgive_reads_of(const Payload &payload) {
+  if (const auto *kernel = std::get_if<KernelTask>(&payload)) note_writes(*kernel);
+  if (const auto *copy = std::get_if<CopyTask>(&payload)) strict::writes(copy->dst, copy->bytes);
+  if (const auto *copy = std::get_if<BufferCopyTask>(&payload))
+    strict::writes(copy->dst, copy->n_bytes);
+  if (const auto *fill = std::get_if<MemsetTask>(&payload)) strict::writes(fill->dst, fill->bytes);
+  if (const auto *copy = std::get_if<Copy2dTask>(&payload))
+    strict::writes(copy->dst, copy->dst_pitch * (copy->height - 1) + copy->width);
+}
+
 /// What a fault does to a callback of this family.
 struct Lateness {
   bool is_dropped = false;
@@ -179,6 +190,7 @@ void Stream::fail_task(const Task &failed, aclError code) {
   const Task &task = run_task_ != nullptr ? *run_task_ : failed;
   if (run_ != nullptr) run_->has_failed = true;  // the rest of the graph is not run
   count(g_counters.faults);
+  if (strict::is_on()) forgive_reads_of(task.payload);
   error_.store(code);
   // Before the next task of the stream, and before a synchronisation can return.
   report_exception(task.id, id(), task.tid, machine().user_id(device_), code);

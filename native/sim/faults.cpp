@@ -113,18 +113,18 @@ void clear_faults() {
 
 namespace {
 
-void tell(const char *what, const char *format, va_list arguments) {
+void tell(bool is_misuse, const char *format, va_list arguments) {
   char text[512];
   vsnprintf(text, sizeof text, format, arguments);
   FaultState &faults = state();
   aiocann_sim_misuse_hook hook;
   {
     std::lock_guard<std::mutex> lock(faults.mutex);
-    faults.last_misuse = text;
+    if (is_misuse) faults.last_misuse = text;
     hook = faults.hook;
   }
   static const bool log = getenv("AIOCANN_SIM_LOG") != nullptr;
-  if (log) fprintf(stderr, "aiocann simulator: %s: %s\n", what, text);
+  if (log) fprintf(stderr, "aiocann simulator: %s: %s\n", is_misuse ? "misuse" : "leak", text);
   if (hook != nullptr) hook(text);
 }
 
@@ -134,7 +134,7 @@ void misuse(const char *format, ...) {
   count(g_counters.misuse);
   va_list arguments;
   va_start(arguments, format);
-  tell("misuse", format, arguments);
+  tell(true, format, arguments);
   va_end(arguments);
 }
 
@@ -142,7 +142,7 @@ void leak(uint64_t n, const char *format, ...) {
   count(g_counters.leaks, n);
   va_list arguments;
   va_start(arguments, format);
-  tell("leak", format, arguments);
+  tell(false, format, arguments);
   va_end(arguments);
 }
 

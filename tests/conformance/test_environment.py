@@ -180,7 +180,8 @@ def test_every_method_in_a_forked_child() -> None:
 
     # What needs neither the device nor a thread of the parent's.
     PURE = {
-        "Runtime": {"device", "version", "library"},
+        "Runtime": {"device", "version", "library", "note_available",
+                    "note_unavailable"},
         "Device": {"backend"},
         "Stream": {"take_unretrieved", "raise_unretrieved", "note_failed"},
         "DeviceBuffer": {"address", "close", "describe", "device"},
@@ -193,6 +194,8 @@ def test_every_method_in_a_forked_child() -> None:
     def in_child(have):
         b, array = have["buffer"], np.zeros(64, np.uint8)
         arguments = {
+            ("Runtime", "note_available"): (have["device"],),
+            ("Runtime", "note_unavailable"): (have["other"], ValueError()),
             ("Runtime", "pinned_empty"): (3,), ("Runtime", "device"): (0,),
             ("Device", "allocate"): (3,), ("Device", "allocate_nowait"): (3,),
             ("Device", "can_access_peer"): (have["other"],),

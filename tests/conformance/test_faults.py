@@ -277,13 +277,16 @@ async def test_nothing_runs_past_a_wait_that_the_driver_refused(opened: Any) -> 
     async with opened(clean=False) as rt:
         (device,) = rt.devices
         source, target = await device.allocate(16), np.zeros(16, np.uint8)
+        witness, seen = await device.allocate(16), np.zeros(16, np.uint8)
         async with device.stream() as first:
             second = await device.stream().__aenter__()
+            await first.memset(witness, 1)
             with aiocann.sim.hold(device.index):
                 first.memset(source, 5)
                 event = first.record()
                 aiocann.sim.fail_call("aclrtStreamWaitEvent", 507899)
                 wait = second.wait(event)
+                second.memset(witness, 2, notify=False)
                 copy = second.memcpy(target, source)
             assert wait is not None
             with pytest.raises(aiocann.AclError) as refused:
@@ -294,4 +297,6 @@ async def test_nothing_runs_past_a_wait_that_the_driver_refused(opened: Any) -> 
             assert isinstance(caught.value.__cause__, aiocann.AclError)
             assert caught.value.__cause__.code == 507899
             await second.aclose(10)
+            await first.memcpy(seen, witness)
+            assert (seen == 1).all()
             await first.memset(source, 6)

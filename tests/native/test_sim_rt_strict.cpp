@@ -145,6 +145,20 @@ void destroying_what_is_waited_for() {
   CHECK_OK(aclrtDestroyStreamForce(stream));
 }
 
+void following_a_fault() {
+  aclrtStream stream = new_stream();
+  char *memory = static_cast<char *>(device_memory(4096)), host[64];
+  CHECK_OK(aiocann_sim_inject("copy", "memset", 1, 0));
+  // The fault is told; that nothing was written follows from it.
+  not_reported([&] {
+    CHECK_OK(aclrtMemsetAsync(memory, 4096, 1, 64, stream));
+    CHECK(aclrtSynchronizeStreamWithTimeout(stream, kLongMs) != 0);
+    CHECK_OK(aclrtMemcpy(host, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+  });
+  CHECK_OK(aclrtFree(memory));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 std::string last_text;
 void hook(const char *text) { last_text = text; }
 
@@ -191,6 +205,7 @@ int main() {
   ranges_that_overlap();
   freeing_what_is_in_use();
   destroying_what_is_waited_for();
+  following_a_fault();
   leaving_things_behind();
   return 0;
 }
