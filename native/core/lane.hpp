@@ -82,6 +82,7 @@ class Lane {
   Status open_device();
   void close_device();
   void close_stream(Stream *stream, bool leak);
+  void forget_waiting();
   /// leak: without a call of the driver, by whatever thread.
   void abandon_inbox(bool leak);
   void fail_fifo(Stream *stream, const Status &why, bool leak, uint64_t *given_up);
@@ -154,6 +155,7 @@ class Lane {
   bool look_at(Stream *stream, bool last);
   /// Something is to follow the last command of stream.
   void end_look(Stream *stream);
+  void drop_looks();
   /// False: for want of an event, later.
   bool place_probe(Stream *stream);
   void probe_unmarked();

@@ -92,6 +92,7 @@ void Lane::close_device() {
   device_->apply_faults();
   unroute_faults(device_);
 
+  drop_looks();
   const std::vector<Stream *> streams = streams_;
   for (Stream *stream : streams) close_stream(stream, leak);
   if (!internal_->drained()) {
@@ -102,6 +103,7 @@ void Lane::close_device() {
   settler_.run();
   device_->unregister_stream(internal_);
   abandon_inbox(false);
+  forget_waiting();
   if (!internal_->gone) reactor->completion().unsubscribe(internal_->raw);
   reactor->completion().forget(internal_);
   reactor->completion().close();
@@ -127,6 +129,16 @@ void Lane::close_device() {
   }
   if (!device_->lost()) check(api.aclrtResetDevice(device_->index), "aclrtResetDevice");
   internal_->release();
+}
+
+/// Streams that were to be looked at again: nobody will.
+void Lane::forget_waiting() {
+  for (Stream *stream : ready_) stream->release();
+  ready_.clear();
+  for (std::vector<Stream *> *waiting : {&unmarked_, &without_event_}) {
+    for (Stream *stream : *waiting) stream->release();
+    waiting->clear();
+  }
 }
 
 void Lane::close_stream(Stream *stream, bool leak) {

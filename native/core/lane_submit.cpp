@@ -286,6 +286,16 @@ void Lane::end_look(Stream *stream) {
   stream->release();
 }
 
+/// Work that was stuck is looked at no more: whoever gives it up settles it.
+void Lane::drop_looks() {
+  for (Stream *stream : looked_at_) {
+    stream->looked_at->release();
+    stream->looked_at = nullptr;
+    stream->release();
+  }
+  looked_at_.clear();
+}
+
 bool Lane::look(bool last) {
   if (looked_at_.empty()) return false;
   size_t left = 0;

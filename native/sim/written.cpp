@@ -21,6 +21,7 @@ bool WrittenMap::open(uintptr_t base, uint64_t bytes) {
   words_ = static_cast<std::atomic<uint64_t> *>(map);
   map_bytes_ = words * sizeof(uint64_t);
   base_ = base;
+  span_ = bytes;
   return true;
 }
 
@@ -31,7 +32,8 @@ void WrittenMap::close() {
 
 template <class Visit>
 void WrittenMap::visit(uintptr_t begin, uint64_t bytes, Visit &&visit) const {
-  if (words_ == nullptr || bytes == 0) return;
+  if (words_ == nullptr || bytes == 0 || begin - base_ >= span_) return;
+  bytes = std::min(bytes, span_ - (begin - base_));
   uint64_t bit = (begin - base_) / kGranule;
   const uint64_t end = (begin - base_ + bytes - 1) / kGranule + 1;
   while (bit < end) {

@@ -27,12 +27,13 @@ class WrittenMap {
   uintptr_t first_unwritten(uintptr_t begin, uint64_t bytes) const;
 
  private:
-  /// Calls visit(word, mask) for each word of the map that has bits of the range; stops when it returns false.
+  /// Calls visit(word, mask) for each word of the map that has bits of the range; stops when it returns false. What
+  /// lies beyond the map is left out: a task that failed may have named anything.
   template <class Visit>
   void visit(uintptr_t begin, uint64_t bytes, Visit &&visit) const;
 
   std::atomic<uint64_t> *words_ = nullptr;
-  uint64_t map_bytes_ = 0;
+  uint64_t map_bytes_ = 0, span_ = 0;
   uintptr_t base_ = 0;
 };
 
