@@ -97,7 +97,8 @@ decltype(aiocann::acl::Api::aclrtMemsetAsync) real_memset;
 }  // namespace
 
 int main() {
-#if !defined(__SANITIZE_THREAD__)  // the test changes the driver's table under running lanes, which is a race
+#if !defined( \
+    __SANITIZE_THREAD__)  // the test changes the driver's table under running lanes, which is a race
   closing(true);
   closing(false);
 #endif
