@@ -90,6 +90,20 @@ aclError find_group(aclrtTaskGrp handle, TaskGroup **group) {
   return fail(ACL_ERROR_RT_PARAM_INVALID, "the task group does not exist (any more)");
 }
 
+/// Calls `body` with a stream that is captured, its model, and the stream's branch of that, which are locked.
+template <class Body>
+aclError with_branch(aclrtStream stream, Body &&body) {
+  Stream *target = nullptr;
+  if (const aclError code = find_named_stream(stream, &target)) return code;
+  std::lock_guard<std::mutex> lock(target->context()->capture_mutex);
+  Model *const model = target->capture();
+  if (model == nullptr)
+    return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", target->id());
+  std::lock_guard<std::mutex> model_lock(model->mutex);
+  Model::Branch &branch = model->branches[model->branch_of(target)];
+  return body(target, model, branch);
+}
+
 }  // namespace
 }  // namespace aiocann::sim
 
@@ -267,46 +281,35 @@ aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t fla
 
 aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream) {
   ACL_ENTRY();
-  Stream *target = nullptr;
-  if (const aclError code = find_named_stream(stream, &target)) return code;
-  std::lock_guard<std::mutex> lock(target->context()->capture_mutex);
-  Model *const model = target->capture();
-  if (model == nullptr)
-    return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", target->id());
-  std::lock_guard<std::mutex> model_lock(model->mutex);
-  Model::Branch &branch = model->branches[model->branch_of(target)];
-  if (branch.has_open_group)
-    return fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d has a task group open already",
-                target->id());
-  branch.has_open_group = true;
-  branch.group.clear();
-  return ACL_SUCCESS;
+  return with_branch(stream, [](Stream *target, Model *, Model::Branch &branch) -> aclError {
+    if (branch.has_open_group)
+      return fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d has a task group open already",
+                  target->id());
+    branch.has_open_group = true;
+    branch.group.clear();
+    return ACL_SUCCESS;
+  });
 }
 
 aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(handle);
   *handle = nullptr;
-  Stream *target = nullptr;
-  if (const aclError code = find_named_stream(stream, &target)) return code;
-  std::lock_guard<std::mutex> lock(target->context()->capture_mutex);
-  Model *const model = target->capture();
-  if (model == nullptr)
-    return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not capturing", target->id());
-  std::lock_guard<std::mutex> model_lock(model->mutex);
-  Model::Branch &branch = model->branches[model->branch_of(target)];
-  if (!branch.has_open_group)
-    return fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d has no task group open",
-                target->id());
-  branch.has_open_group = false;
-  if (model->state.load() == Model::State::kInvalid)
-    return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture is invalid");
-  auto group = std::make_unique<TaskGroup>();
-  group->model = model;
-  group->nodes = std::move(branch.group);
-  *handle = group.get();
-  model->groups.push_back(std::move(group));
-  return ACL_SUCCESS;
+  return with_branch(
+      stream, [handle](Stream *target, Model *model, Model::Branch &branch) -> aclError {
+        if (!branch.has_open_group)
+          return fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d has no task group open",
+                      target->id());
+        branch.has_open_group = false;
+        if (model->state.load() == Model::State::kInvalid)
+          return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture is invalid");
+        auto group = std::make_unique<TaskGroup>();
+        group->model = model;
+        group->nodes = std::move(branch.group);
+        *handle = group.get();
+        model->groups.push_back(std::move(group));
+        return ACL_SUCCESS;
+      });
 }
 
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle) {
