@@ -42,6 +42,8 @@ def interrupted_at(n: int, fn: Callable[[], Any]) -> bool:
         return trace
 
     other = sys.gettrace()
+    # CPython 3.12.1 tells of opcodes only if a frame had asked when tracing began.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         fn()
