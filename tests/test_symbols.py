@@ -72,6 +72,45 @@ def test_header_has_the_values_and_sizes_of_the_tables(
 
 
 @needs_compiler
+def test_header_lays_structs_out_as_the_tables_say(
+    generated: Path, tmp_path: Path
+) -> None:
+    # Each field's type from the table, and its place from the types before it.
+    lines = [
+        '#include "acl_abi.h"',
+        "#include <type_traits>",
+        "constexpr size_t up(size_t at, size_t to) { return (at + to - 1) / to * to; }",
+    ]
+    fields = 0
+    for what, _size, text in rows("acl_structs"):
+        kind, name = what.split()
+        if kind == "typedef":
+            lines.append(f'static_assert(std::is_same_v<{name}, {text}>, "{name}");')
+            continue
+        end = "size_t{0}"
+        for number, field in enumerate(text.split("; ")):
+            if field.startswith("union ") and field.count(" ") == 1:
+                # Anonymous: its members are those of a union of the table.
+                typ, member = field.split()[1], ""
+            else:
+                typ, member = field.rsplit(" ", 1)
+            place = f"{name}_{number}"
+            start = f"up({end}, alignof({typ}))" if kind == "struct" else "size_t{0}"
+            lines.append(f"constexpr size_t {place} = {start};")
+            if member:
+                fields += 1
+                own = f"{name}.{member}"
+                lines += [
+                    f'static_assert(offsetof({name}, {member}) == {place}, "{own}");',
+                    f"static_assert(std::is_same_v<decltype({name}::{member}), {typ}>, "
+                    f'"{own}");',
+                ]
+            end = f"{place} + sizeof({typ})"
+    assert fields > 150
+    compile_text("\n".join(lines) + "\n", "cpp", generated, tmp_path)
+
+
+@needs_compiler
 def test_header_declares_every_function_as_the_tables_say(
     generated: Path, tmp_path: Path
 ) -> None:

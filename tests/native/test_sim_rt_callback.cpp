@@ -159,6 +159,61 @@ void host_functions_share_one_thread() {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
+/// Each context has its own: a slow function of one context holds no stream of another.
+void contexts_have_a_host_function_thread_each() {
+  static std::atomic<bool> entered{false}, go_on{false};
+  static std::atomic<int> code{-1};
+  static pthread_t threads[2];
+  entered = go_on = false;
+  aclrtStream slow = new_stream();
+  CHECK_OK(aclrtLaunchHostFunc(
+      slow,
+      [](void *) {
+        threads[0] = pthread_self();
+        void *memory = nullptr;
+        code = aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+        entered = true;
+        while (!go_on.load()) std::this_thread::yield();
+      },
+      nullptr));
+  wait_until([] { return entered.load(); });
+  CHECK_CODE(code.load(), ACL_ERROR_RT_CONTEXT_NULL);  // no place for ACL calls: it has no context
+  aclrtStream same = new_stream();
+  CHECK_OK(aclrtLaunchHostFunc(same, [](void *) {}, nullptr));
+  CHECK_CODE(aclrtSynchronizeStreamWithTimeout(same, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  aclrtContext primary = nullptr, context = nullptr;
+  CHECK_OK(aclrtGetCurrentContext(&primary));
+  CHECK_OK(aclrtCreateContext(&context, 0));
+  CHECK_OK(aclrtLaunchHostFunc(nullptr, [](void *) { threads[1] = pthread_self(); }, nullptr));
+  sync(nullptr);
+  CHECK(!pthread_equal(threads[0], threads[1]));
+  CHECK_OK(aclrtDestroyContext(context));
+  CHECK_OK(aclrtSetCurrentContext(primary));
+  go_on = true;
+  for (aclrtStream stream : {slow, same}) {
+    sync(stream);
+    CHECK_OK(aclrtDestroyStream(stream));
+  }
+}
+
+void threads_that_subscribe_are_limited() {
+  constexpr uint64_t kThreads = 1024;
+  std::vector<aclrtStream> streams;
+  for (uint64_t id = 1; id <= kThreads; ++id) {
+    streams.push_back(new_stream());
+    CHECK_OK(aclrtSubscribeReport(id, streams.back()));
+  }
+  aclrtStream more = new_stream();
+  CHECK_CODE(aclrtSubscribeReport(kThreads + 1, more), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+  CHECK_OK(aclrtSubscribeReport(1, more));
+  CHECK_OK(aclrtUnSubscribeReport(1, more));
+  CHECK_OK(aclrtDestroyStream(more));
+  for (uint64_t id = 1; id <= kThreads; ++id) {
+    CHECK_OK(aclrtUnSubscribeReport(id, streams[id - 1]));
+    CHECK_OK(aclrtDestroyStream(streams[id - 1]));
+  }
+}
+
 void abort_takes_back_a_blocking_callback() {
   on_thread([] {
     CHECK_OK(aclrtSetDevice(0));
@@ -205,6 +260,8 @@ int main() {
   a_blocking_callback_holds_its_stream();
   callbacks_come_in_stream_order();
   host_functions_share_one_thread();
+  contexts_have_a_host_function_thread_each();
+  threads_that_subscribe_are_limited();
   abort_takes_back_a_blocking_callback();
   unsubscribing_too_early_is_misuse();
   CHECK_OK(aclrtResetDevice(0));

@@ -172,6 +172,28 @@ void a_reset_waits_for_work_and_takes_everything_with_it() {
   CHECK_EQ(counter("live_pinned"), 0);
 }
 
+void a_context_brings_its_device() {
+  CHECK_OK(aclrtSetDevice(0));
+  aclrtContext primary = nullptr, other = nullptr;
+  CHECK_OK(aclrtGetCurrentContext(&primary));
+  CHECK_OK(aclrtCreateContext(&other, 1));
+  int32_t device = -1;
+  CHECK_OK(aclrtGetDevice(&device));
+  CHECK_EQ(device, 1);
+  CHECK_OK(aclrtSetCurrentContext(primary));
+  CHECK_OK(aclrtGetDevice(&device));
+  CHECK_EQ(device, 0);
+  CHECK_OK(aclrtSetCurrentContext(other));
+  CHECK_OK(aclrtGetDevice(&device));
+  CHECK_EQ(device, 1);
+  // Destroyed on another thread, it is still what this thread has: nothing.
+  on_thread([other] { CHECK_OK(aclrtDestroyContext(other)); });
+  CHECK_CODE(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtResetDevice(0));
+  CHECK_OK(aclrtResetDevice(0));
+}
+
 }  // namespace
 
 int main() {
@@ -182,6 +204,7 @@ int main() {
   a_forced_reset_ends_every_reference();
   a_forced_reset_drops_work_that_cannot_finish();
   explicit_contexts();
+  a_context_brings_its_device();
   synchronize_device_covers_the_current_context();
   a_reset_waits_for_work_and_takes_everything_with_it();
   CHECK_OK(aclFinalize());

@@ -185,6 +185,45 @@ void a_flag_event_really_waits_and_resets() {
   for (aclrtStream s : {stream, waiting}) CHECK_OK(aclrtDestroyStream(s));
 }
 
+/// A flag is one word: who comes to its wait after a reset has missed the recording.
+void a_reset_takes_the_recording_from_the_others() {
+  aclrtStream setter = new_stream(), early = new_stream(), late = new_stream();
+  aclrtEvent event = nullptr;
+  CHECK_OK(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC));
+  int32_t id = -1;
+  CHECK_OK(aclrtStreamGetId(late, &id));
+  CHECK_OK(aiocann_sim_hold(0, id));
+  for (aclrtStream stream : {early, late}) CHECK_OK(aclrtStreamWaitEvent(stream, event));
+  CHECK_OK(aclrtResetEvent(event, early));
+  CHECK_OK(aclrtRecordEvent(event, setter));
+  sync(early);
+  CHECK_OK(aiocann_sim_release(0, id));
+  CHECK_CODE(aclrtSynchronizeStreamWithTimeout(late, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  CHECK_OK(aclrtRecordEvent(event, setter));
+  sync(late);
+  CHECK_OK(aclrtDestroyEvent(event));
+  for (aclrtStream s : {setter, early, late}) CHECK_OK(aclrtDestroyStream(s));
+}
+
+void streams_of_another_context_are_refused() {
+  aclrtStream stream = new_stream();
+  aclrtEvent event = new_event(), flag = nullptr;
+  CHECK_OK(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+  aclrtContext context = nullptr;
+  CHECK_OK(aclrtCreateContext(&context, 0));
+  CHECK_CODE(aclrtRecordEvent(event, stream), ACL_ERROR_RT_STREAM_CONTEXT);
+  CHECK_CODE(aclrtStreamWaitEvent(stream, event), ACL_ERROR_RT_STREAM_CONTEXT);
+  CHECK_CODE(aclrtResetEvent(flag, stream), ACL_ERROR_RT_STREAM_CONTEXT);
+  // The event itself is of the device: another context's streams may record it.
+  CHECK_OK(aclrtRecordEvent(event, nullptr));
+  CHECK_OK(aclrtSynchronizeEvent(event));
+  CHECK_OK(aclrtDestroyContext(context));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtDestroyEvent(event));
+  CHECK_OK(aclrtDestroyEvent(flag));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 void external_events() {
   aclrtEvent event = nullptr;
   float ms = 0;
@@ -312,6 +351,8 @@ int main() {
   what_an_ex_event_refuses();
   the_default_maker();
   a_flag_event_really_waits_and_resets();
+  a_reset_takes_the_recording_from_the_others();
+  streams_of_another_context_are_refused();
   external_events();
   synchronisation_has_timeouts();
   times();

@@ -94,6 +94,38 @@ void freeing() {
   CHECK_CONTAINS(std::string(aiocann_sim_last_misuse()), "freed twice");
 }
 
+/// Freeing waits for nobody; the forms that say so wait for the device.
+void freeing_waits_only_where_it_says_so() {
+  aclrtStream stream = new_stream();
+  void *used = device_memory(kKiB), *host = pinned_memory(kKiB);
+  CHECK_OK(aiocann_sim_hold(0, -1));
+  CHECK_OK(aclrtMemsetAsync(used, kKiB, 1, kKiB, stream));
+  CHECK_OK(aclrtMemsetAsync(host, kKiB, 1, kKiB, stream));
+  CHECK_OK(aclrtFree(device_memory(kKiB)));
+  CHECK_EQ(query(stream), ACL_STREAM_STATUS_NOT_READY);
+  std::atomic<int> freed{0};
+  std::vector<std::thread> callers;
+  callers.emplace_back([&] {
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtFreeWithDevSync(used));
+    ++freed;
+    CHECK_OK(aclrtResetDevice(0));
+  });
+  callers.emplace_back([&] {
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtFreeHostWithDevSync(host));
+    ++freed;
+    CHECK_OK(aclrtResetDevice(0));
+  });
+  CHECK_CODE(aclrtSynchronizeStreamWithTimeout(stream, 30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  CHECK_EQ(freed.load(), 0);
+  CHECK_OK(aiocann_sim_release(0, -1));
+  for (std::thread &caller : callers) caller.join();
+  CHECK_EQ(freed.load(), 2);
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 void pointer_attributes() {
   char *memory = static_cast<char *>(device_memory(3 * kMiB)),
        *small = static_cast<char *>(device_memory(64));
@@ -212,6 +244,7 @@ int main() {
   accounting_is_in_pages();
   memory_info();
   freeing();
+  freeing_waits_only_where_it_says_so();
   pointer_attributes();
   running_out();
   an_allocation_can_be_made_to_fail();

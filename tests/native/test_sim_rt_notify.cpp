@@ -174,6 +174,16 @@ void external_use_needs_a_capture() {
   CHECK_OK(aclrtDestroyEvent(ex));
 }
 
+void notifies_run_out() {
+  std::vector<aclrtNotify> notifies(8192);
+  for (aclrtNotify &notify : notifies) notify = new_notify();
+  aclrtNotify more = nullptr;
+  CHECK_CODE(aclrtCreateNotify(&more, 0), ACL_ERROR_RT_NO_NOTIFY_RESOURCE);
+  CHECK_OK(aclrtDestroyNotify(notifies.back()));
+  notifies.back() = new_notify();
+  for (aclrtNotify notify : notifies) CHECK_OK(aclrtDestroyNotify(notify));
+}
+
 void a_soc_without_them() {
   CHECK_OK(aclrtResetDeviceForce(0));
   configure("soc", "Ascend310P3");
@@ -202,6 +212,7 @@ int main() {
   values();
   waits_can_time_out();
   external_use_needs_a_capture();
+  notifies_run_out();
   CHECK_OK(aclrtFreeHost(g_host));
   a_soc_without_them();
   return 0;

@@ -28,6 +28,13 @@ void identity() {
   CHECK_OK(aclrtCreateStreamWithConfig(&clamped, 500, 0));
   CHECK_OK(aclrtStreamGetPriority(clamped, &value));
   CHECK_EQ(value, 7);
+  aclrtStream unknown = nullptr;  // bits that mean nothing are left alone
+  CHECK_OK(aclrtCreateStreamWithConfig(&unknown, 0, ACL_STREAM_HUGE | 0x4000));
+  void *memory = device_memory(kKiB);
+  CHECK_OK(aclrtMemsetAsync(memory, kKiB, 1, kKiB, unknown));
+  sync(unknown);
+  CHECK_OK(aclrtFree(memory));
+  CHECK_OK(aclrtDestroyStream(unknown));
   int32_t least = -1, greatest = -1;
   CHECK_OK(aclrtDeviceGetStreamPriorityRange(&least, &greatest));
   CHECK_EQ(least, 7);
@@ -69,16 +76,94 @@ void query_and_timeouts() {
 }
 
 void streams_that_are_never_synchronised() {
-  aclrtStream stream = nullptr;
-  CHECK_OK(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_PERSISTENT));
   void *memory = device_memory(kMiB);
-  CHECK_OK(aiocann_sim_hold(0, -1));
-  CHECK_OK(aclrtMemsetAsync(memory, kMiB, 1, kMiB, stream));
-  CHECK_OK(aclrtSynchronizeStream(stream));
-  CHECK_EQ(query(stream), ACL_STREAM_STATUS_COMPLETE);
-  CHECK_OK(aiocann_sim_release(0, -1));
-  CHECK_OK(aclrtDestroyStream(stream));
+  for (const uint32_t flag :
+       {ACL_STREAM_PERSISTENT, ACL_STREAM_CPU_SCHEDULE, ACL_STREAM_DEVICE_USE_ONLY}) {
+    aclrtStream stream = nullptr;
+    CHECK_OK(aclrtCreateStreamWithConfig(&stream, 0, flag));
+    CHECK_OK(aiocann_sim_hold(0, -1));
+    CHECK_OK(aclrtMemsetAsync(memory, kMiB, 1, kMiB, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_EQ(query(stream), ACL_STREAM_STATUS_COMPLETE);
+    CHECK_OK(aiocann_sim_release(0, -1));
+    CHECK_OK(aclrtDestroyStream(stream));
+  }
   CHECK_OK(aclrtFree(memory));
+}
+
+void null_is_the_default_stream() {
+  aclrtStream named = nullptr;
+  CHECK_OK(aclrtCtxGetCurrentDefaultStream(&named));
+  char *host = static_cast<char *>(pinned_memory(kKiB));
+  void *memory = device_memory(kKiB);
+  memset(host, 3, kKiB);
+  aclrtEvent event = new_event(), flag = nullptr;
+  CHECK_OK(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+  CHECK_OK(aiocann_sim_hold(0, -1));
+  CHECK_OK(aclrtMemcpyAsync(memory, kKiB, host, kKiB, ACL_MEMCPY_HOST_TO_DEVICE, nullptr));
+  CHECK_OK(aclrtRecordEvent(event, nullptr));
+  CHECK_OK(aclrtStreamWaitEvent(nullptr, event));
+  CHECK_OK(aclrtResetEvent(flag, nullptr));
+  CHECK_OK(
+      aclrtLaunchHostFunc(nullptr, [](void *data) { static_cast<char *>(data)[0] = 4; }, host));
+  CHECK_EQ(query(nullptr), ACL_STREAM_STATUS_NOT_READY);
+  CHECK_EQ(query(named), ACL_STREAM_STATUS_NOT_READY);
+  CHECK_OK(aiocann_sim_release(0, -1));
+  sync(nullptr);
+  CHECK_EQ(query(named), ACL_STREAM_STATUS_COMPLETE);
+  CHECK_EQ(host[0], 4);
+  int32_t id = -1, id_named = -2;
+  CHECK_OK(aclrtStreamGetId(nullptr, &id));
+  CHECK_OK(aclrtStreamGetId(named, &id_named));
+  CHECK_EQ(id, id_named);
+  uint32_t value = 99;
+  CHECK_OK(aclrtStreamGetPriority(nullptr, &value));
+  CHECK_EQ(value, 0);
+  aclrtStreamAttrValue attribute = {};
+  attribute.userCustomTag = 5;
+  CHECK_OK(aclrtSetStreamAttribute(nullptr, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &attribute));
+  CHECK_OK(aclrtSetStreamFailureMode(nullptr, 0));
+  // Where a stream must be named.
+  aclmdlRI model = nullptr;
+  aclmdlRICaptureStatus status;
+  aclrtTaskGrp group = nullptr;
+  CHECK_CODE(aclmdlRICaptureBegin(nullptr, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL),
+             ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureGetInfo(nullptr, &status, &model), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureEnd(nullptr, &model), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureTaskGrpBegin(nullptr), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureTaskGrpEnd(nullptr, &group), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureTaskUpdateBegin(nullptr, &group), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclmdlRICaptureTaskUpdateEnd(nullptr), ACL_ERROR_INVALID_PARAM);
+  CHECK_OK(aclrtDestroyEvent(event));
+  CHECK_OK(aclrtDestroyEvent(flag));
+  CHECK_OK(aclrtFree(memory));
+  CHECK_OK(aclrtFreeHost(host));
+}
+
+/// The default stream is a queue like any other: it waits for nobody, and nobody for it.
+void the_default_stream_orders_nothing() {
+  aclrtStream stream = new_stream(), default_stream = nullptr;
+  CHECK_OK(aclrtCtxGetCurrentDefaultStream(&default_stream));
+  char *host = static_cast<char *>(pinned_memory(kKiB));
+  const std::pair<aclrtStream, aclrtStream> both_ways[] = {{stream, default_stream},
+                                                           {default_stream, stream}};
+  for (const auto &[held, other] : both_ways) {
+    int32_t id = -1;
+    CHECK_OK(aclrtStreamGetId(held, &id));
+    memset(host, 0, kKiB);
+    CHECK_OK(aiocann_sim_hold(0, id));
+    CHECK_OK(aclrtMemsetAsync(host, kKiB, 1, 1, held));
+    CHECK_OK(aclrtMemsetAsync(host + 1, 8, 2, 1, other));
+    sync(other);
+    CHECK_EQ(host[0], 0);
+    CHECK_EQ(host[1], 2);
+    CHECK_OK(aiocann_sim_release(0, id));
+    sync(held);
+    CHECK_EQ(host[0], 1);
+  }
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtFreeHost(host));
 }
 
 void holding_one_stream_leaves_the_others() {
@@ -259,7 +344,6 @@ void streams_run_out() {
   for (aclrtStream stream : streams) CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/// Records in which order streams got to run, on one worker.
 void a_destroyed_stream_keeps_no_memory() {
   void *memory = device_memory(kKiB);
   const auto use = [memory] {
@@ -277,6 +361,7 @@ void a_destroyed_stream_keeps_no_memory() {
   CHECK(mallinfo2().uordblks < before + 100 * 1000);
 }
 
+/// Records in which order streams got to run, on one worker.
 void priorities_are_respected() {
   std::vector<aclrtStream> streams;
   std::vector<aclrtEvent> events;
@@ -314,6 +399,8 @@ int main() {
   a_destroyed_stream_is_recognised();
   query_and_timeouts();
   streams_that_are_never_synchronised();
+  null_is_the_default_stream();
+  the_default_stream_orders_nothing();
   holding_one_stream_leaves_the_others();
   destroy_waits_and_force_does_not();
   abort_discards_and_tells_those_who_wait();

@@ -107,6 +107,47 @@ void reductions() {
 }
 
 template <class T>
+void reduce_one(aclDataType type, T ours, T theirs, T expected, aclrtReduceKind kind) {
+  T *dst = static_cast<T *>(device_memory(sizeof(T)));
+  T *src = static_cast<T *>(device_memory(sizeof(T)));
+  CHECK_OK(aclrtMemcpy(dst, sizeof(T), &ours, sizeof(T), ACL_MEMCPY_HOST_TO_DEVICE));
+  CHECK_OK(aclrtMemcpy(src, sizeof(T), &theirs, sizeof(T), ACL_MEMCPY_HOST_TO_DEVICE));
+  CHECK_OK(aclrtReduceAsync(dst, src, sizeof(T), kind, type, nullptr, nullptr));
+  sync(nullptr);
+  T found{};
+  CHECK_OK(aclrtMemcpy(&found, sizeof(T), dst, sizeof(T), ACL_MEMCPY_DEVICE_TO_HOST));
+  CHECK_EQ(static_cast<double>(found), static_cast<double>(expected));
+  CHECK_OK(aclrtFree(dst));
+  CHECK_OK(aclrtFree(src));
+}
+
+void reductions_of_every_type() {
+  const struct {
+    aclrtReduceKind kind;
+    int expected;  ///< of 5 and 3
+  } rows[] = {{ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 8},
+              {ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX, 5},
+              {ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN, 3},
+              {ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL, 3}};
+  CHECK_EQ(ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 10);
+  const auto half = [](int value) { return aclFloatToFloat16(static_cast<float>(value)); };
+  const auto bfloat = [](int value) {  // whole numbers this small need no rounding
+    const float wide = static_cast<float>(value);
+    uint32_t bits = 0;
+    memcpy(&bits, &wide, sizeof bits);
+    return static_cast<uint16_t>(bits >> 16);
+  };
+  for (const auto &[kind, expected] : rows) {
+    reduce_one<int8_t>(ACL_INT8, 5, 3, static_cast<int8_t>(expected), kind);
+    reduce_one<int16_t>(ACL_INT16, 5, 3, static_cast<int16_t>(expected), kind);
+    reduce_one<int32_t>(ACL_INT32, 5, 3, expected, kind);
+    reduce_one<float>(ACL_FLOAT, 5, 3, static_cast<float>(expected), kind);
+    reduce_one<uint16_t>(ACL_FLOAT16, half(5), half(3), half(expected), kind);
+    reduce_one<uint16_t>(ACL_BF16, bfloat(5), bfloat(3), bfloat(expected), kind);
+  }
+}
+
+template <class T>
 aclrtRandomParaInfo plain(T value) {
   aclrtRandomParaInfo info = {};
   memcpy(info.valueOrAddr, &value, sizeof value);
@@ -192,6 +233,7 @@ int main() {
   words();
   batches();
   reductions();
+  reductions_of_every_type();
   random_numbers();
   time_limits();
   return 0;
