@@ -70,7 +70,7 @@ def make_home(folder: str | os.PathLike[str], cann: str = "9.1") -> Path:
         Where to; made if need be.
     cann
         Which CANN: a key of `CANN_VERSIONS`. Programs then run as with
-        ``AIOCANN_SIM_CANN`` set to it.
+        ``AIOCANN_SIM_CANN`` set to it, where that is not set otherwise.
 
     Returns
     -------

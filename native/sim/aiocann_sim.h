@@ -27,6 +27,9 @@ extern "C" {
  *   strict       "0" (default) or "1": look for more misuse, see aiocann_sim_last_misuse; costs time
  * value NULL: back to the environment or the default. */
 int32_t aiocann_sim_configure(const char *key, const char *value);
+/* Another default of the setting `cann`: which CANN the folder is whose libraries forward to this one. The machine
+ * takes it when it is next made; the last call wins. 100000: not a version that is played. */
+int32_t aiocann_sim_play_cann(const char *version);
 /* The value in force, as text; NULL for an unknown key. Valid until this thread's next call. */
 const char *aiocann_sim_setting(const char *key);
 const char *aiocann_sim_last_error(void);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace aiocann::sim {
 namespace {
@@ -36,6 +37,7 @@ constexpr uint64_t kSmallestMemory = 4 * kMiB;
 constexpr uint64_t kLargestMemory = 1024 * kGiB;
 constexpr const char *kCann81 = "8.1";
 constexpr const char *kNewestCann = "9.1";
+std::atomic<const char *> g_played_cann{nullptr};
 
 std::string soc_names() {
   std::string names;
@@ -186,6 +188,15 @@ std::string variable_of(const std::string &key) {
   return variable;
 }
 
+bool play_cann(const char *version) {
+  for (const char *known : {kCann81, kNewestCann}) {
+    if (version == nullptr || strcmp(version, known) != 0) continue;
+    g_played_cann.store(known);
+    return true;
+  }
+  return false;
+}
+
 Settings effective_settings(const Settings &configured) {
   Settings settings = configured;
   for (const std::string &key : setting_names()) {
@@ -193,6 +204,7 @@ Settings effective_settings(const Settings &configured) {
     const char *value = getenv(variable_of(key).c_str());
     if (value != nullptr) settings[key] = value;
   }
+  if (const char *played = g_played_cann.load()) settings.emplace("cann", played);
   return settings;
 }
 

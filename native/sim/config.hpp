@@ -46,7 +46,9 @@ bool is_setting(const std::string &key);
 const std::vector<std::string> &setting_names();
 /// "AIOCANN_SIM_MAX_STREAMS" for "max_streams".
 std::string variable_of(const std::string &key);
-/// The environment overlaid with what aiocann_sim_configure set.
+/// See aiocann_sim_play_cann; false for a version that is not played.
+bool play_cann(const char *version);
+/// What is played, overlaid with the environment and then with what aiocann_sim_configure set.
 Settings effective_settings(const Settings &configured);
 /// Empty text on success; otherwise which setting has which bad value and what is accepted.
 std::string parse_settings(const Settings &settings, const Settings &configured, Config *config);

@@ -113,6 +113,12 @@ int32_t aiocann_sim_configure(const char *key, const char *value) {
   return note(machine().configure(key, value));
 }
 
+int32_t aiocann_sim_play_cann(const char *version) {
+  if (play_cann(version)) return ACL_SUCCESS;
+  return note(
+      fail(ACL_ERROR_INVALID_PARAM, "CANN '%s' is not played", version ? version : "(null)"));
+}
+
 const char *aiocann_sim_setting(const char *key) {
   static thread_local std::string shown;
   if (key == nullptr || !is_setting(key)) return nullptr;

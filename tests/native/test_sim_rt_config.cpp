@@ -210,6 +210,20 @@ void an_older_cann() {
   CHECK_OK(aclrtGetVersion(&major, &minor, &patch));
   CHECK_EQ(minor, 13);
   configure("cann", nullptr);
+  // What a folder of libraries says is less than what the environment or the program says.
+  CHECK_OK(aiocann_sim_play_cann("8.1"));
+  CHECK_EQ(std::string(aiocann_sim_setting("cann")), "8.1");
+  CHECK_EQ(aiocann_sim_hidden("aclrtLaunchHostFunc"), 1);
+  CHECK_EQ(setenv("AIOCANN_SIM_CANN", "9.1", 1), 0);
+  CHECK_EQ(aiocann_sim_hidden("aclrtLaunchHostFunc"), 0);
+  CHECK_EQ(unsetenv("AIOCANN_SIM_CANN"), 0);
+  configure("cann", "9.1");
+  CHECK_EQ(aiocann_sim_hidden("aclrtLaunchHostFunc"), 0);
+  configure("cann", nullptr);
+  for (const char *bad : {"7.0", static_cast<const char *>(nullptr)})
+    CHECK_CODE(aiocann_sim_play_cann(bad), ACL_ERROR_INVALID_PARAM);
+  CHECK_EQ(aiocann_sim_hidden("aclrtLaunchHostFunc"), 1);
+  CHECK_OK(aiocann_sim_play_cann("9.1"));
   CHECK_EQ(setenv("AIOCANN_SIM_HIDE", "aclnnAdd,aclrtLaunchCallback", 1), 0);
   CHECK_EQ(aiocann_sim_hidden("aclnnAdd"), 1);
   CHECK_EQ(aiocann_sim_hidden("aclrtLaunchCallback"), 1);

@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define FORWARD_PATH_MARK "@aiocann-simulator@"
 #define FORWARD_CANN_MARK "@aiocann-cann@"
@@ -55,8 +54,6 @@ static const struct {
 __attribute__((constructor)) static void connect(void) {
   const char *path = (const char *)simulator_path;
   const char *version = (const char *)cann_version;
-  if (version[0] != '\0' && version[0] != FORWARD_CANN_MARK[0])
-    setenv("AIOCANN_SIM_CANN", version, 0);
   void *simulator = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (simulator == NULL) {
     fprintf(stderr,
@@ -69,4 +66,7 @@ __attribute__((constructor)) static void connect(void) {
     void *address = dlsym(simulator, kSlots[i].name);
     if (address != NULL) *kSlots[i].slot = address;
   }
+  int32_t (*play)(const char *) =
+      (int32_t (*)(const char *))dlsym(simulator, "aiocann_sim_play_cann");
+  if (play != NULL && version[0] != FORWARD_CANN_MARK[0]) play(version);
 }
