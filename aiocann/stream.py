@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -53,7 +54,9 @@ __all__ = ["Stream", "StreamContext", "current_stream"]
 
 T = TypeVar("T")
 
-_current: contextvars.ContextVar[Stream | None] = contextvars.ContextVar(
+# Weak: contexts are copied all over, and a loop keeps those of cancelled timers until
+# they would have been due. Who has entered a stream keeps it.
+_current: contextvars.ContextVar[weakref.ref[Stream] | None] = contextvars.ContextVar(
     "aiocann_current_stream", default=None
 )
 
@@ -65,8 +68,13 @@ _numbers = itertools.count()
 
 
 def current_stream() -> Stream | None:
-    """Return the stream of this task's innermost ``async with device.stream()``."""
-    return _current.get()
+    """Return the stream of this task's innermost ``async with device.stream()``.
+
+    None outside of any, and in a task that has outlived the one that it was started in.
+    """
+    current = _current.get()
+    stream = None if current is None else current()
+    return None if stream is None or stream._pointer is None else stream
 
 
 class Stream:
@@ -444,13 +452,13 @@ class StreamContext:
         self._device = device
         self._create = create
         self._stream: Stream | None = None
-        self._token: contextvars.Token[Stream | None] | None = None
+        self._token: contextvars.Token[weakref.ref[Stream] | None] | None = None
 
     async def __aenter__(self) -> Stream:
         if self._stream is not None:
             raise RuntimeError("device.stream() opens one stream: call it again")
         self._stream = stream = await self._create()
-        self._token = _current.set(stream)
+        self._token = _current.set(weakref.ref(stream))
         return stream
 
     async def __aexit__(

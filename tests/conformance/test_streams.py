@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import gc
 import threading
+import weakref
 from typing import Any
 
 import anyio
@@ -252,6 +255,19 @@ async def test_current_stream_is_per_task(opened: Any) -> None:
             assert aiocann.current_stream() is outer
         assert aiocann.current_stream() is None
         assert seen == [True, True]
+
+
+async def test_context_does_not_keep_a_closed_stream(opened: Any) -> None:
+    """A loop holds the contexts of cancelled timers until they would have been due."""
+    async with opened() as rt:
+        async with rt.devices[0].stream() as stream:
+            context = contextvars.copy_context()
+            assert context.run(aiocann.current_stream) is stream
+        assert context.run(aiocann.current_stream) is None
+        alive = weakref.ref(stream)
+        del stream
+        gc.collect()
+        assert alive() is None
 
 
 async def test_closed_stream(opened: Any) -> None:
