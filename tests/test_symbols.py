@@ -100,10 +100,10 @@ def test_header_lays_structs_out_as_the_tables_say(
             if member:
                 fields += 1
                 own = f"{name}.{member}"
+                same = f"std::is_same_v<decltype({name}::{member}), {typ}>"
                 lines += [
                     f'static_assert(offsetof({name}, {member}) == {place}, "{own}");',
-                    f"static_assert(std::is_same_v<decltype({name}::{member}), {typ}>, "
-                    f'"{own}");',
+                    f'static_assert({same}, "{own}");',
                 ]
             end = f"{place} + sizeof({typ})"
     assert fields > 150

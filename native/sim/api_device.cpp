@@ -1,13 +1,8 @@
 // api_device.cpp: initialisation, devices, contexts.
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <fstream>
 #include <mutex>
-#include <sstream>
 #include <string>
 
+#include "sim/acl_config.hpp"
 #include "sim/entry.hpp"
 #include "sim/lifecycle.hpp"
 #include "sim/lookup.hpp"
@@ -35,60 +30,14 @@ InitState &init_state() {
   return *leaked;
 }
 
-constexpr int kMaxJsonNesting = 10;
 constexpr int32_t kMinorVersion81 = 13;  ///< of the ACL of CANN 8.1
-
-/// A structural check: brackets in balance and not too deep, strings closed.
-bool is_plausible_json(const std::string &text) {
-  std::string open;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
-    if (c == '{' || c == '[') {
-      open += c;
-      if (open.size() > kMaxJsonNesting) return false;
-    }
-    if (c == '}' || c == ']') {
-      if (open.empty() || open.back() != (c == '}' ? '{' : '[')) return false;
-      open.pop_back();
-    }
-  }
-  return open.empty() && !in_string && text.find('{') != std::string::npos;
-}
-
-aclError read_config(const char *path, std::string *text) {
-  text->clear();
-  if (path == nullptr || *path == '\0') return ACL_SUCCESS;
-  struct stat info;
-  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return fail(ACL_ERROR_INVALID_FILE, "aclInit: configuration file '%s' cannot be read", path);
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  content << file.rdbuf();
-  if (!file)
-    return fail(ACL_ERROR_INVALID_FILE, "aclInit: configuration file '%s' cannot be read", path);
-  *text = content.str();
-  if (!is_plausible_json(*text)) {
-    return fail(ACL_ERROR_PARSE_FILE,
-                "aclInit: configuration file '%s' is not JSON, or nested too deeply", path);
-  }
-  return ACL_SUCCESS;
-}
 
 aclError finalize(InitState &state) {
   if (state.is_finalized && state.references == 0) {
     return fail(ACL_ERROR_REPEAT_FINALIZE, "ACL is finalized already");
   }
   if (strict::is_on()) strict::leaving("aclFinalize", nullptr);
+  set_default_device(nullptr);
   state.references = 0;
   state.is_finalized = true;
   return ACL_SUCCESS;
@@ -108,18 +57,26 @@ aclError aclInit(const char *configPath) {
     return fail(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialized already");
   }
   if (const aclError code = machine().prepare()) return code;
-  std::string config;
-  if (const aclError code = read_config(configPath, &config)) return code;
-  if (state.has_config && config != state.config) {
+  std::string text;
+  AclConfig config;
+  if (const aclError code = read_acl_config(configPath, &text)) return code;
+  if (state.has_config && text != state.config) {
     return fail(ACL_ERROR_INVALID_PARAM,
                 "aclInit: the configuration differs from the one of this process's first aclInit");
   }
+  if (const aclError code = parse_acl_config(text, &config)) return code;
+  Device *default_device = nullptr;
+  if (config.default_device >= 0) {
+    if (const aclError code = find_device(config.default_device, &default_device)) return code;
+  }
+  set_default_device(default_device);
+  share_errors(config.errors_per_process);
   state.has_config = true;
-  state.config = config;
+  state.config = text;
   state.references = 1;
   state.is_finalized = false;
   lock.unlock();
-  return tell_initialized(config);
+  return tell_initialized(text);
 }
 
 aclError aclFinalize() {
@@ -189,22 +146,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   ACL_ENTRY();
   Device *device = nullptr;
   if (const aclError code = find_device(deviceId, &device)) return code;
-  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
-  {
-    std::lock_guard<std::mutex> lock(device->mutex);
-    if (const aclError code = refuse_lost(device)) return code;
-    if (device->primary.load() == nullptr) {
-      Context *context = nullptr;
-      if (const aclError code = open_context(device, true, &context)) return code;
-      device->primary.store(context, std::memory_order_release);
-    }
-    ++device->primary_refs;
-  }
-  ThreadState &thread = thread_state();
-  thread.primary_device = device->index;
-  thread.explicit_context = nullptr;
-  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
-  return ACL_SUCCESS;
+  return set_device(device);
 }
 
 static aclError reset_device(int32_t deviceId, bool force) {
@@ -231,6 +173,8 @@ static aclError reset_device(int32_t deviceId, bool force) {
   if (force) device->primary.store(nullptr, std::memory_order_release);
   close_context(context, force);
   device->primary.store(nullptr, std::memory_order_release);
+  // Other threads go on referring to the device: should its primary context be made anew, they have that.
+  if (thread_state().primary_device == device->index) thread_state().primary_device = -1;
   return was_lost ? refuse_lost(device) : ACL_SUCCESS;
 }
 
@@ -254,9 +198,14 @@ aclError aclrtResetDeviceForce(int32_t deviceId) {
 aclError aclrtGetDevice(int32_t *deviceId) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(deviceId);
-  Context *context = nullptr;
-  if (const aclError code = require_context(&context)) return code;
-  *deviceId = machine().user_id(context->device);
+  // A device that is current by default is not opened for the question.
+  const Device *device = current_context() == nullptr ? default_device() : nullptr;
+  if (device == nullptr) {
+    Context *context = nullptr;
+    if (const aclError code = require_context(&context)) return code;
+    device = context->device;
+  }
+  *deviceId = machine().user_id(device);
   return ACL_SUCCESS;
 }
 

@@ -17,6 +17,9 @@
 namespace aiocann::sim {
 namespace {
 
+/// Of the configuration that aclInit was given: what threads have that set no device. nullptr: nothing.
+std::atomic<Device *> g_default_device{nullptr};
+
 std::vector<Stream *> streams_of(Context *context) {
   std::lock_guard<std::mutex> lock(context->mutex);
   return context->streams;
@@ -52,10 +55,40 @@ Context *current_context() {
   return machine().by_index(thread.primary_device)->primary.load(std::memory_order_acquire);
 }
 
+aclError set_device(Device *device) {
+  const int32_t id = machine().user_id(device);
+  tell_device_state(id, ACL_RT_DEVICE_STATE_SET_PRE);
+  {
+    std::lock_guard<std::mutex> lock(device->mutex);
+    if (const aclError code = refuse_lost(device)) return code;
+    if (device->primary.load() == nullptr) {
+      Context *context = nullptr;
+      if (const aclError code = open_context(device, true, &context)) return code;
+      device->primary.store(context, std::memory_order_release);
+    }
+    ++device->primary_refs;
+  }
+  ThreadState &thread = thread_state();
+  thread.primary_device = device->index;
+  thread.explicit_context = nullptr;
+  tell_device_state(id, ACL_RT_DEVICE_STATE_SET_POST);
+  return ACL_SUCCESS;
+}
+
+void set_default_device(Device *device) { g_default_device.store(device); }
+Device *default_device() { return g_default_device.load(std::memory_order_acquire); }
+
 aclError require_context(Context **context) {
   if (const aclError code = refuse_forked()) return code;
   *context = current_context();
   if (*context != nullptr) return refuse_lost((*context)->device);
+  const ThreadState &thread = thread_state();
+  if (Device *device = default_device();
+      device != nullptr && thread.explicit_context == nullptr && thread.primary_device < 0) {
+    if (const aclError code = set_device(device)) return code;
+    *context = current_context();
+    if (*context != nullptr) return ACL_SUCCESS;
+  }
   return fail(ACL_ERROR_RT_CONTEXT_NULL,
               "this thread has no current context: call aclrtSetDevice first");
 }

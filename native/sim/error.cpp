@@ -6,6 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
 #include "sim/entry.hpp"
 #include "sim/thread_state.hpp"
 
@@ -13,6 +18,25 @@ namespace aiocann::sim {
 namespace {
 
 constexpr size_t kMaxMessages = 64;
+
+using Messages = std::vector<std::string>;
+
+/// The messages of the process, where they are not kept per thread.
+struct SharedMessages {
+  std::atomic<bool> is_on{false};
+  std::mutex mutex;
+  Messages messages;
+};
+
+SharedMessages &shared() {
+  static SharedMessages *const leaked = new SharedMessages();
+  return *leaked;
+}
+
+void append(Messages *messages, const char *line) {
+  if (messages->size() == kMaxMessages) messages->erase(messages->begin());
+  messages->emplace_back(line);
+}
 
 /// The ACL layer's own rejections do not reach the runtime's last error.
 bool is_runtime_code(aclError code) {
@@ -44,10 +68,16 @@ aclError fail(aclError code, const char *format, ...) {
   snprintf(line, sizeof line, "%s: %s (%d)", message_class(code), text, code);
   ThreadState &thread = thread_state();
   if (is_runtime_code(code)) thread.last_error = code;
-  if (thread.messages.size() == kMaxMessages) thread.messages.erase(thread.messages.begin());
-  thread.messages.emplace_back(line);
+  if (!shared().is_on.load(std::memory_order_relaxed)) {
+    append(&thread.messages, line);
+    return code;
+  }
+  std::lock_guard<std::mutex> lock(shared().mutex);
+  append(&shared().messages, line);
   return code;
 }
+
+void share_errors(bool by_all_threads) { shared().is_on.store(by_all_threads); }
 
 }  // namespace aiocann::sim
 
@@ -55,13 +85,19 @@ using namespace aiocann::sim;
 
 const char *aclGetRecentErrMsg() {
   ThreadState &thread = thread_state();
-  if (thread.messages.empty()) return nullptr;
+  Messages messages;
+  if (shared().is_on.load(std::memory_order_relaxed)) {
+    std::lock_guard<std::mutex> lock(shared().mutex);
+    messages.swap(shared().messages);
+  } else {
+    messages.swap(thread.messages);
+  }
+  if (messages.empty()) return nullptr;
   thread.shown.clear();
-  for (auto message = thread.messages.rbegin(); message != thread.messages.rend(); ++message) {
+  for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
     if (!thread.shown.empty()) thread.shown += '\n';
     thread.shown += *message;
   }
-  thread.messages.clear();
   return thread.shown.c_str();
 }
 

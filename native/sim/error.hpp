@@ -8,4 +8,7 @@ namespace aiocann::sim {
 /// that aclrtPeekAtLastError shows; 100000-class rejections of the ACL layer do not.
 aclError fail(aclError code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/// Messages are kept for the process from now on, whichever thread fails or asks; or for each thread again.
+void share_errors(bool by_all_threads);
+
 }  // namespace aiocann::sim

@@ -14,6 +14,12 @@ aclError open_context(Device *device, bool is_primary, Context **context);
 /// Waits for its work, or drops it (force). The last context of a device takes its memory and events with it.
 void close_context(Context *context, bool force);
 
+/// What aclrtSetDevice does for the calling thread.
+aclError set_device(Device *device);
+/// The device of threads that set none; nullptr: there is none.
+void set_default_device(Device *device);
+Device *default_device();
+
 aclError create_stream(Context *context, uint32_t priority, uint32_t flags, Stream **stream);
 /// Its work must be done or dropped.
 void destroy_stream(Stream *stream);

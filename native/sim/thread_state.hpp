@@ -14,7 +14,7 @@ struct ThreadState {
   /// Set by aclrtSetCurrentContext and aclrtCreateContext; wins over `primary_device`.
   Context *explicit_context = nullptr;
   /// Index of the device whose primary context is current, -1: none. An index and not a context, because a reset
-  /// and a new SetDevice by any thread renew the context for all.
+  /// and a new SetDevice by other threads renew the context for this one.
   int primary_device = -1;
   /// What aclrtPeekAtLastError shows: failures of the runtime layer.
   aclError last_error = ACL_SUCCESS;

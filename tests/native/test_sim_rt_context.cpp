@@ -59,10 +59,36 @@ void the_primary_context_is_shared_and_counted() {
   CHECK_EQ(active, 0);
   CHECK_CODE(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
   CHECK_CODE(aclrtResetDevice(1), ACL_ERROR_RT_CONTEXT_RELEASE_ERROR);
-  // Renewed by another thread, it is current here again: the thread refers to the device's primary context.
+}
+
+/// The thread whose reset ends the primary context refers to nothing afterwards; others go on referring to the device.
+void references_outlive_a_reset_by_others() {
+  std::atomic<int> step{0};
+  const auto reach = [&step](int n) {
+    while (step.load() < n) std::this_thread::yield();
+  };
+  CHECK_OK(aclrtSetDevice(1));
+  std::thread other([&] {
+    int32_t device = -1;
+    CHECK_OK(aclrtSetDevice(1));
+    CHECK_OK(aclrtResetDevice(1));
+    step = 1;
+    reach(2);
+    CHECK_CODE(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
+    step = 3;
+    reach(4);
+    CHECK_OK(aclrtGetDevice(&device));
+    CHECK_EQ(device, 1);
+  });
+  reach(1);
+  CHECK_OK(aclrtResetDevice(1));
+  step = 2;
+  reach(3);
+  int32_t device = -1;
   on_thread([] { CHECK_OK(aclrtSetDevice(1)); });
-  CHECK_OK(aclrtGetDevice(&device));
-  CHECK_EQ(device, 1);
+  CHECK_CODE(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
+  step = 4;
+  other.join();
   CHECK_OK(aclrtResetDevice(1));
 }
 
@@ -201,6 +227,7 @@ int main() {
   a_thread_has_no_device_of_its_own();
   devices_are_counted_and_checked();
   the_primary_context_is_shared_and_counted();
+  references_outlive_a_reset_by_others();
   a_forced_reset_ends_every_reference();
   a_forced_reset_drops_work_that_cannot_finish();
   explicit_contexts();

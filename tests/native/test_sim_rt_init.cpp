@@ -46,15 +46,11 @@ void init_counts_references() {
 void init_reads_its_configuration() {
   CHECK_CODE(aclInit("/no/such/file"), ACL_ERROR_INVALID_FILE);
   CHECK_CONTAINS(recent(), "/no/such/file");
-  const std::string broken = write_file("{ \"dump\": [ }");
-  CHECK_CODE(aclInit(broken.c_str()), ACL_ERROR_PARSE_FILE);
-  const std::string deep = write_file("{\"a\":[[[[[[[[[[1]]]]]]]]]]}");
-  CHECK_CODE(aclInit(deep.c_str()), ACL_ERROR_PARSE_FILE);
   // The first successful call of this process had no configuration: another one is refused.
   const std::string other = write_file("{ \"err_msg_mode\": \"0\" }");
   CHECK_CODE(aclInit(other.c_str()), ACL_ERROR_INVALID_PARAM);
   CHECK_CONTAINS(recent(), "differs");
-  for (const std::string &path : {broken, deep, other}) unlink(path.c_str());
+  unlink(other.c_str());
 }
 
 void version_and_soc() {
