@@ -112,6 +112,19 @@ aclError aclrtStreamAbort(aclrtStream stream) {
   return ACL_SUCCESS;
 }
 
+/// On hardware such streams are made with ACL_STREAM_DEVICE_USE_ONLY.
+aclError aclrtStreamStop(aclrtStream stream) {
+  ACL_ENTRY();
+  if (stream == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "the stream is NULL");
+  if (const aclError code = require_hbm_soc("aclrtStreamStop")) return code;
+  Stream *target = nullptr;
+  if (const aclError code = find_stream(stream, &target)) return code;
+  if (const aclError code = refuse_captured(target)) return code;
+  if (const aclError code = refuse_abort(target)) return code;
+  target->stop_running();
+  return ACL_SUCCESS;
+}
+
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(status);

@@ -17,11 +17,23 @@ namespace {
 
 constexpr int kMaxSubscribers = 1024;
 
+/// Threads by id; entries stay, n_streams says whether one is in use.
+using Subscribers = std::map<uint64_t, Subscriber *>;
+
 struct Registry {
   std::mutex mutex;
-  std::map<uint64_t, Subscriber *>
-      by_thread;  ///< entries stay; n_streams says whether one is in use
+  Subscribers reports, host_funcs;
 };
+
+/// What a thread can subscribe to: callbacks (aclrtSubscribeReport) or host functions (aclrtSubscribeHostFunc).
+struct Family {
+  const char *what;
+  Subscribers Registry::*threads;
+  std::atomic<Subscriber *> Stream::*of_stream;
+};
+
+constexpr Family kReports{"callbacks", &Registry::reports, &Stream::subscriber};
+constexpr Family kHostFuncs{"host functions", &Registry::host_funcs, &Stream::host_subscriber};
 
 Registry &registry() {
   static Registry *const leaked = new Registry();
@@ -37,8 +49,8 @@ void run_callbacks(const std::vector<PendingCallback> &callbacks) {
 }
 
 /// With the registry's lock held.
-void end_subscription(Stream *stream, Subscriber *subscriber) {
-  stream->subscriber.store(nullptr);
+void end_subscription(Stream *stream, const Family &family) {
+  Subscriber *const subscriber = (stream->*family.of_stream).exchange(nullptr);
   if (subscriber->n_streams.fetch_sub(1) != 1) return;
   // Nobody can process these any more.
   for (const PendingCallback &callback : subscriber->list.take_now()) {
@@ -48,6 +60,92 @@ void end_subscription(Stream *stream, Subscriber *subscriber) {
     if (callback.blocked != nullptr) callback.blocked->resume_after_callback();
   }
   subscriber->list.interrupt();
+}
+
+/// With the registry's lock held.
+aclError subscribe(Registry &known, const Family &family, uint64_t thread, Stream *stream) {
+  Subscribers &threads = known.*family.threads;
+  Subscriber *&subscriber = threads[thread];
+  if (subscriber == nullptr) subscriber = new Subscriber();
+  if (subscriber->n_streams.load() == 0) {
+    const auto in_use = std::count_if(threads.begin(), threads.end(), [](const auto &entry) {
+      return entry.second != nullptr && entry.second->n_streams.load() > 0;
+    });
+    if (in_use >= kMaxSubscribers) {
+      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads are subscribed already",
+                  kMaxSubscribers);
+    }
+    subscriber->device = stream->device();
+  } else if (subscriber->device != stream->device()) {
+    return fail(
+        ACL_ERROR_RT_THREAD_SUBSCRIBE,
+        "thread %llu is subscribed to streams of another device: one thread serves one device",
+        static_cast<unsigned long long>(thread));
+  }
+  subscriber->n_streams.fetch_add(1);
+  (stream->*family.of_stream).store(subscriber);
+  return ACL_SUCCESS;
+}
+
+aclError already_subscribed(const Stream *stream, const Family &family) {
+  return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d already has a thread for its %s",
+              stream->id(), family.what);
+}
+
+aclError unsubscribe(const Family &family, uint64_t thread, Stream *stream) {
+  Registry &known = registry();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  Subscriber *const subscriber = (stream->*family.of_stream).load();
+  if (subscriber == nullptr) {
+    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "no thread is subscribed to the %s of stream %d",
+                family.what, stream->id());
+  }
+  const Subscribers &threads = known.*family.threads;
+  const auto entry = threads.find(thread);
+  if (entry == threads.end() || entry->second != subscriber) {
+    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %llu is not the one subscribed to stream %d",
+                static_cast<unsigned long long>(thread), stream->id());
+  }
+  end_subscription(stream, family);
+  return ACL_SUCCESS;
+}
+
+/// Runs what there is for the calling thread, waiting for something up to `timeout` milliseconds.
+aclError process(const Family &family, int32_t timeout) {
+  Subscriber *subscriber = nullptr;
+  {
+    Registry &known = registry();
+    std::lock_guard<std::mutex> lock(known.mutex);
+    const Subscribers &threads = known.*family.threads;
+    const auto entry = threads.find(static_cast<uint64_t>(pthread_self()));
+    if (entry != threads.end() && entry->second->n_streams.load() > 0) subscriber = entry->second;
+  }
+  if (subscriber == nullptr) {
+    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread is not subscribed to any stream");
+  }
+  const Deadline deadline = Deadline::after_ms(timeout);
+  while (true) {
+    const std::vector<PendingCallback> callbacks = subscriber->list.take(deadline);
+    if (!callbacks.empty()) {
+      run_callbacks(callbacks);
+      return ACL_SUCCESS;
+    }
+    if (subscriber->n_streams.load() == 0) {
+      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread was unsubscribed while it waited");
+    }
+    if (deadline.has_passed())
+      return fail(ACL_ERROR_RT_REPORT_TIMEOUT, "no callback within %d ms", timeout);
+  }
+}
+
+/// The default stream takes no subscription of this family.
+aclError find_host_func_stream(aclrtStream handle, Stream **stream) {
+  if (handle == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "the stream is NULL");
+  return find_stream(handle, stream);
+}
+
+aclError bad_timeout(aclError code, int32_t timeout) {
+  return fail(code, "timeout %d: expected -1 or more than 0 milliseconds", timeout);
 }
 
 }  // namespace
@@ -153,17 +251,31 @@ bool post_callback(Stream *stream, const CallbackTask &callback, Stream *blocked
   return true;
 }
 
-void post_host_func(Stream *stream, const HostFuncTask &host, std::optional<int64_t> late_ms) {
+/// To the thread that is subscribed now, else to the context's own.
+static void deliver_host_func(const PendingCallback &pending) {
+  Stream *const stream = pending.blocked;
+  {
+    // With the lock: whoever ends the subscription afterwards finds the function in the list.
+    std::lock_guard<std::mutex> lock(registry().mutex);
+    if (Subscriber *const subscriber = stream->host_subscriber.load()) {
+      subscriber->list.push(pending);
+      return;
+    }
+  }
   std::shared_ptr<HostFuncThread> thread;
   {
     std::lock_guard<std::mutex> lock(stream->context()->mutex);
     thread = stream->context()->host_funcs;
   }
+  thread->post(pending);
+}
+
+void post_host_func(Stream *stream, const HostFuncTask &host, std::optional<int64_t> late_ms) {
   const PendingCallback pending{host.fn, host.data, stream};
   if (!late_ms)
-    thread->post(pending);
+    deliver_host_func(pending);
   else
-    post_late(pending, *late_ms, [thread](const PendingCallback &late) { thread->post(late); });
+    post_late(pending, *late_ms, deliver_host_func);
 }
 
 void withdraw_callback(Stream *stream) {
@@ -171,8 +283,8 @@ void withdraw_callback(Stream *stream) {
     stream->resume_after_callback();
     return;
   }
-  if (Subscriber *subscriber = stream->subscriber.load()) {
-    if (subscriber->list.withdraw(stream)) {
+  for (Subscriber *subscriber : {stream->subscriber.load(), stream->host_subscriber.load()}) {
+    if (subscriber != nullptr && subscriber->list.withdraw(stream)) {
       stream->resume_after_callback();
       return;
     }
@@ -188,11 +300,12 @@ void withdraw_callback(Stream *stream) {
 void drop_subscription(Stream *stream) {
   Registry &known = registry();
   std::lock_guard<std::mutex> lock(known.mutex);
-  Subscriber *subscriber = stream->subscriber.load();
-  if (subscriber == nullptr) return;
-  misuse("stream %d was destroyed while a thread was still subscribed to its callbacks",
-         stream->id());
-  end_subscription(stream, subscriber);
+  for (const Family *family : {&kReports, &kHostFuncs}) {
+    if ((stream->*family->of_stream).load() == nullptr) continue;
+    misuse("stream %d was destroyed while a thread was still subscribed to its %s", stream->id(),
+           family->what);
+    end_subscription(stream, *family);
+  }
 }
 
 }  // namespace aiocann::sim
@@ -205,50 +318,33 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   if (const aclError code = find_stream(stream, &target)) return code;
   Registry &known = registry();
   std::lock_guard<std::mutex> lock(known.mutex);
-  if (target->subscriber.load() != nullptr || target->has_host_func.load()) {
-    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d already has a thread for its callbacks",
-                target->id());
-  }
-  Subscriber *&subscriber = known.by_thread[threadId];
-  if (subscriber == nullptr) subscriber = new Subscriber();
-  if (subscriber->n_streams.load() == 0) {
-    const auto in_use =
-        std::count_if(known.by_thread.begin(), known.by_thread.end(), [](const auto &entry) {
-          return entry.second != nullptr && entry.second->n_streams.load() > 0;
-        });
-    if (in_use >= kMaxSubscribers) {
-      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads are subscribed already",
-                  kMaxSubscribers);
-    }
-    subscriber->device = target->device();
-  } else if (subscriber->device != target->device()) {
-    return fail(
-        ACL_ERROR_RT_THREAD_SUBSCRIBE,
-        "thread %llu is subscribed to streams of another device: one thread serves one device",
-        static_cast<unsigned long long>(threadId));
-  }
-  subscriber->n_streams.fetch_add(1);
-  target->subscriber.store(subscriber);
-  return ACL_SUCCESS;
+  if (target->subscriber.load() != nullptr || target->has_host_func.load())
+    return already_subscribed(target, kReports);
+  return subscribe(known, kReports, threadId, target);
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
   ACL_ENTRY();
   Stream *target = nullptr;
   if (const aclError code = find_stream(stream, &target)) return code;
+  return unsubscribe(kReports, threadId, target);
+}
+
+aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream) {
+  ACL_ENTRY();
+  Stream *target = nullptr;
+  if (const aclError code = find_host_func_stream(exeStream, &target)) return code;
   Registry &known = registry();
   std::lock_guard<std::mutex> lock(known.mutex);
-  Subscriber *subscriber = target->subscriber.load();
-  if (subscriber == nullptr) {
-    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d has no subscribed thread", target->id());
-  }
-  const auto entry = known.by_thread.find(threadId);
-  if (entry == known.by_thread.end() || entry->second != subscriber) {
-    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %llu is not the one subscribed to stream %d",
-                static_cast<unsigned long long>(threadId), target->id());
-  }
-  end_subscription(target, subscriber);
-  return ACL_SUCCESS;
+  if (target->host_subscriber.load() != nullptr) return already_subscribed(target, kHostFuncs);
+  return subscribe(known, kHostFuncs, hostFuncThreadId, target);
+}
+
+aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream) {
+  ACL_ENTRY();
+  Stream *target = nullptr;
+  if (const aclError code = find_host_func_stream(exeStream, &target)) return code;
+  return unsubscribe(kHostFuncs, hostFuncThreadId, target);
 }
 
 aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
@@ -270,34 +366,14 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
 
 aclError aclrtProcessReport(int32_t timeout) {
   ACL_ENTRY();
-  if (timeout < -1 || timeout == 0) {
-    return fail(ACL_ERROR_INVALID_PARAM, "timeout %d: expected -1 or more than 0 milliseconds",
-                timeout);
-  }
-  Subscriber *subscriber = nullptr;
-  {
-    Registry &known = registry();
-    std::lock_guard<std::mutex> lock(known.mutex);
-    const auto entry = known.by_thread.find(static_cast<uint64_t>(pthread_self()));
-    if (entry != known.by_thread.end() && entry->second->n_streams.load() > 0)
-      subscriber = entry->second;
-  }
-  if (subscriber == nullptr) {
-    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread is not subscribed to any stream");
-  }
-  const Deadline deadline = Deadline::after_ms(timeout);
-  while (true) {
-    const std::vector<PendingCallback> callbacks = subscriber->list.take(deadline);
-    if (!callbacks.empty()) {
-      run_callbacks(callbacks);
-      return ACL_SUCCESS;
-    }
-    if (subscriber->n_streams.load() == 0) {
-      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread was unsubscribed while it waited");
-    }
-    if (deadline.has_passed())
-      return fail(ACL_ERROR_RT_REPORT_TIMEOUT, "no callback within %d ms", timeout);
-  }
+  if (timeout < -1 || timeout == 0) return bad_timeout(ACL_ERROR_INVALID_PARAM, timeout);
+  return process(kReports, timeout);
+}
+
+aclError aclrtProcessHostFunc(int32_t timeout) {
+  ACL_ENTRY();
+  if (timeout < -1 || timeout == 0) return bad_timeout(ACL_ERROR_RT_PARAM_INVALID, timeout);
+  return process(kHostFuncs, timeout);
 }
 
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {

@@ -15,11 +15,15 @@
 /// What exception callbacks get; the getters of the ABI read it. Valid during the call only.
 struct aclrtExceptionInfo {
   uint32_t task_id, stream_id, thread_id, device_id, code;
+  bool is_kernel;  ///< else there are no arguments and no function
+  const std::vector<const void *> *arguments;
+  void *function;
 };
 
 namespace aiocann::sim {
 
 struct Device;
+struct KernelTask;
 class Stream;
 
 /// A callback that waits to be run by a thread of the program (or a host-function thread).
@@ -81,8 +85,9 @@ void withdraw_callback(Stream *stream);
 /// Ends the stream's subscription, if any. Part of destroying it.
 void drop_subscription(Stream *stream);
 
-/// Calls the program's exception callbacks. Thread: the worker on which the task failed.
+/// Calls the program's exception callbacks. `kernel`: nullptr where the task was none. Thread: the worker on which
+/// the task failed.
 void report_exception(uint32_t task_id, int32_t stream_id, uint32_t thread_id, int device_id,
-                      aclError code);
+                      aclError code, const KernelTask *kernel);
 
 }  // namespace aiocann::sim

@@ -193,7 +193,8 @@ void Stream::fail_task(const Task &failed, aclError code) {
   if (strict::is_on()) forgive_reads_of(task.payload);
   error_.store(code);
   // Before the next task of the stream, and before a synchronisation can return.
-  report_exception(task.id, id(), task.tid, machine().user_id(device_), code);
+  report_exception(task.id, id(), task.tid, machine().user_id(device_), code,
+                   std::get_if<KernelTask>(&failed.payload));
   if (context_->stop_on_failure.load()) context_->stop(code);
 }
 

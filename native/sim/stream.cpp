@@ -43,6 +43,7 @@ void Stream::open(Device *device, Context *context, uint32_t priority, uint32_t 
   held.store(false);
   has_host_func.store(false);
   subscriber.store(nullptr);
+  host_subscriber.store(nullptr);
   user_tag.store(0);
   checks_overflow.store(false);
   caches_op_info.store(false);
@@ -345,6 +346,28 @@ void Stream::discard(aclError code) {
     // A task that is running cannot be stopped; a stream that is about to block is caught by the next kick.
     if (!spin_for(kHostSpinNs, reached)) sched_yield();
   }
+}
+
+void Stream::stop_running() {
+  const uint64_t number = completed_.load(std::memory_order_seq_cst);
+  const auto is_running = [this, number] {
+    const uint32_t state = state_.load(std::memory_order_seq_cst);
+    return completed_.load(std::memory_order_seq_cst) == number &&
+           (state == kRunning || state == kBlocked);
+  };
+  while (is_running() && !machine_is_stopping()) {
+    // A task that is computing ends by itself; between two looks of one that polls it seems to compute, too.
+    if (state_.load(std::memory_order_seq_cst) == kBlocked) {
+      std::lock_guard<std::mutex> lock(submit_mutex_);
+      if (discard_until_.load() <= number) discard_until_.store(number + 1);
+    }
+    kick();
+    sched_yield();
+  }
+  const auto is_over = [this, number] {
+    return completed_.load() != number || discard_until_.load() <= number;
+  };
+  while (!is_over() && !machine_is_stopping()) sched_yield();
 }
 
 void Stream::close() {

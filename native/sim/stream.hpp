@@ -100,6 +100,9 @@ class Stream {
   bool set_update(TaskGroup *group);
   TaskGroup *update() const { return update_; }
 
+  /// Ends the task that is running, if it waits for something; what is enqueued behind it goes on.
+  void stop_running();
+
   /// What aborting the stream answers, without doing anything; 0: it can be aborted. See FaultKind::kKernelStall.
   aclError abort_refusal() const { return abort_refusal_.load(); }
 
@@ -119,8 +122,8 @@ class Stream {
   std::atomic<uint32_t> user_tag{0};
   std::atomic<bool> checks_overflow{false}, caches_op_info{false};
   std::atomic<bool> held{false};  ///< by aiocann_sim_hold
-  /// Whom callbacks go to; set and cleared under the callback registry's lock.
-  std::atomic<Subscriber *> subscriber{nullptr};
+  /// Whom callbacks and host functions go to; set and cleared under the callback registry's lock.
+  std::atomic<Subscriber *> subscriber{nullptr}, host_subscriber{nullptr};
   std::atomic<bool> has_host_func{
       false};                     ///< a host function was ever launched: no subscription then
   Stream *next_ready = nullptr;   ///< ready list or list of held streams

@@ -1,4 +1,6 @@
 // Faults: exception callbacks before the next task, injected failures of calls and tasks, misuse, the controls.
+#include <algorithm>
+
 #include "sim_rt.hpp"
 
 namespace {
@@ -68,6 +70,57 @@ void a_fault_is_reported_before_the_next_task() {
   CHECK_EQ(g_registered.load(), 1);
   CHECK_OK(aclrtDestroyStream(stream));
   CHECK_OK(aclrtFreeHost(pinned));
+}
+
+struct Kernel {
+  int calls = 0;
+  aclError code = 0;
+  std::vector<const void *> arguments;
+  aclrtFuncHandle function = nullptr;
+} g_kernel;
+
+void on_kernel_exception(aclrtExceptionInfo *info) {
+  void *arguments = nullptr;
+  uint32_t bytes = 0;
+  CHECK_CODE(aclrtGetArgsFromExceptionInfo(info, nullptr, &bytes), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclrtGetArgsFromExceptionInfo(info, &arguments, nullptr), ACL_ERROR_INVALID_PARAM);
+  CHECK_CODE(aclrtGetFuncHandleFromExceptionInfo(info, nullptr), ACL_ERROR_INVALID_PARAM);
+  ++g_kernel.calls;
+  g_kernel.code = aclrtGetArgsFromExceptionInfo(info, &arguments, &bytes);
+  CHECK_CODE(aclrtGetFuncHandleFromExceptionInfo(info, &g_kernel.function), g_kernel.code);
+  if (g_kernel.code != 0) return;
+  g_kernel.arguments.resize(bytes / sizeof(void *));
+  memcpy(g_kernel.arguments.data(), arguments, bytes);
+}
+
+/// What a kernel was launched with; other tasks have neither arguments nor a function.
+void exceptions_of_kernels_have_arguments() {
+  void *pointer = nullptr;
+  uint32_t bytes = 0;
+  CHECK_CODE(aclrtGetArgsFromExceptionInfo(nullptr, &pointer, &bytes), -1);
+  CHECK_CODE(aclrtGetFuncHandleFromExceptionInfo(nullptr, &pointer), -1);
+  aclrtStream stream = new_stream();
+  auto *memory = static_cast<char *>(device_memory(128));
+  CHECK_OK(aclrtMemset(memory, 128, 0, 128));
+  CHECK_OK(aclrtSetExceptionInfoCallback(on_kernel_exception));
+  CHECK_OK(aiocann_sim_inject("kernel", "*", 1, 0));
+  CHECK_OK(aclrtReduceAsync(memory, memory + 64, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT,
+                            stream, nullptr));
+  CHECK_CODE(aclrtSynchronizeStream(stream), ACL_ERROR_RT_AICORE_EXCEPTION);
+  CHECK_EQ(g_kernel.calls, 1);
+  CHECK_OK(g_kernel.code);
+  CHECK(g_kernel.function != nullptr);
+  for (const void *expected : {memory, memory + 64}) {
+    CHECK(std::count(g_kernel.arguments.begin(), g_kernel.arguments.end(), expected) > 0);
+  }
+  CHECK_OK(aiocann_sim_inject("copy", "*", 1, 0));
+  CHECK_OK(aclrtMemsetAsync(memory, 128, 0, 1, stream));
+  CHECK_CODE(aclrtSynchronizeStream(stream), ACL_ERROR_RT_DEVICE_MEM_ERROR);
+  CHECK_EQ(g_kernel.calls, 2);
+  CHECK_EQ(g_kernel.code, ACL_ERROR_INVALID_PARAM);
+  CHECK_OK(aclrtSetExceptionInfoCallback(nullptr));
+  CHECK_OK(aclrtFree(memory));
+  CHECK_OK(aclrtDestroyStream(stream));
 }
 
 void any_call_can_be_made_to_fail() {
@@ -143,6 +196,7 @@ int main() {
   CHECK_OK(aclrtSetDevice(1));
   the_getters_take_null();
   a_fault_is_reported_before_the_next_task();
+  exceptions_of_kernels_have_arguments();
   any_call_can_be_made_to_fail();
   bad_faults_are_refused();
   calls_are_counted_by_function();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "sim_rt.hpp"
+#include "temporary_file.hpp"
 
 namespace {
 
@@ -343,19 +344,16 @@ void names_and_prints() {
   CHECK_OK(aclmdlRIGetName(model, 6, name));
   CHECK_EQ(std::string(name), "graph");
   CHECK_OK(aclmdlRIDebugPrint(model));
-  char path[] = "/tmp/aiocann-graph-XXXXXX";
-  const int fd = mkstemp(path);
-  CHECK(fd >= 0);
-  close(fd);
-  CHECK_OK(aclmdlRIDebugJsonPrint(model, path, ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY));
-  FILE *file = fopen(path, "r");
+  const std::string path = temporary_file();
+  CHECK_OK(aclmdlRIDebugJsonPrint(model, path.c_str(), ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY));
+  FILE *file = fopen(path.c_str(), "r");
   char text[512] = "";
   CHECK(fread(text, 1, sizeof text - 1, file) > 0);
   fclose(file);
-  remove(path);
+  remove(path.c_str());
   CHECK_CONTAINS(std::string(text), "\"name\": \"memset\"");
   CHECK_CODE(aclmdlRIDebugJsonPrint(model, "/nowhere/x", 0), ACL_ERROR_INVALID_FILE);
-  CHECK_CODE(aclmdlRIDebugJsonPrint(model, path, 2), ACL_ERROR_RT_PARAM_INVALID);
+  CHECK_CODE(aclmdlRIDebugJsonPrint(model, path.c_str(), 2), ACL_ERROR_RT_PARAM_INVALID);
   CHECK_OK(aclmdlRIDestroy(model));
   CHECK_OK(aclrtDestroyStream(stream));
 }

@@ -4,17 +4,9 @@
 #include <unistd.h>
 
 #include "sim_rt.hpp"
+#include "temporary_file.hpp"
 
 namespace {
-
-std::string write_file(const char *text) {
-  char path[] = "/tmp/aiocann-acl-XXXXXX";
-  const int fd = mkstemp(path);
-  CHECK(fd >= 0);
-  CHECK_EQ(write(fd, text, strlen(text)), static_cast<ssize_t>(strlen(text)));
-  close(fd);
-  return path;
-}
 
 void finalize_before_init() {
   // The flag starts false, so that the first call does its (empty) work and the second is one too many.
@@ -47,7 +39,7 @@ void init_reads_its_configuration() {
   CHECK_CODE(aclInit("/no/such/file"), ACL_ERROR_INVALID_FILE);
   CHECK_CONTAINS(recent(), "/no/such/file");
   // The first successful call of this process had no configuration: another one is refused.
-  const std::string other = write_file("{ \"err_msg_mode\": \"0\" }");
+  const std::string other = temporary_file("{ \"err_msg_mode\": \"0\" }");
   CHECK_CODE(aclInit(other.c_str()), ACL_ERROR_INVALID_PARAM);
   CHECK_CONTAINS(recent(), "differs");
   unlink(other.c_str());

@@ -108,6 +108,42 @@ void a_stalled_task_may_refuse_to_be_aborted() {
   CHECK_OK(aclrtDestroyStreamForce(stream));
 }
 
+/// aclrtStreamStop: the task that is running ends, those behind it stay.
+void stopping_ends_the_running_task_alone() {
+  aclrtStream stream = new_stream();
+  CHECK_CODE(aclrtStreamStop(nullptr), ACL_ERROR_RT_PARAM_INVALID);
+  CHECK_OK(aclrtStreamStop(stream));  // nothing runs
+  memset(g_host, 0, 64);
+  inject("copy_stall", "memset", 1, 0);
+  fill(stream, 1, 0);
+  fill(stream, 2, 1);
+  CHECK_CODE(aclrtSynchronizeStreamWithTimeout(stream, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  CHECK_OK(aclrtStreamStop(stream));
+  sync(stream);
+  CHECK_EQ(g_host[0], 0);
+  CHECK_EQ(g_host[1], 2);
+
+  // A wait is a running task, too.
+  aclrtEvent flag = nullptr;
+  CHECK_OK(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+  CHECK_OK(aclrtStreamWaitEvent(stream, flag));
+  fill(stream, 3, 2);
+  CHECK_CODE(aclrtSynchronizeStreamWithTimeout(stream, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  CHECK_OK(aclrtStreamStop(stream));
+  sync(stream);
+  CHECK_EQ(g_host[2], 3);
+  CHECK_OK(aclrtDestroyEvent(flag));
+
+  // What has not begun is not touched.
+  CHECK_OK(aiocann_sim_hold(0, -1));
+  fill(stream, 4, 3);
+  CHECK_OK(aclrtStreamStop(stream));
+  CHECK_OK(aiocann_sim_release(0, -1));
+  sync(stream);
+  CHECK_EQ(g_host[3], 4);
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 void dropped_callbacks_never_come() {
   Subscriber thread(0);
   aclrtStream stream = new_stream();
@@ -205,6 +241,7 @@ int main() {
   delays_can_strike_every_time();
   a_stalled_task_ends_by_abort();
   a_stalled_task_may_refuse_to_be_aborted();
+  stopping_ends_the_running_task_alone();
   dropped_callbacks_never_come();
   late_callbacks_come_after_all();
   CHECK_EQ(counter("armed_faults"), 0);
