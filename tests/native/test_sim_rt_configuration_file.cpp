@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "sim_rt.hpp"
+#include "temporary_file.hpp"
 
 namespace {
 
@@ -23,13 +24,9 @@ void isolated(void (*test)()) {
 
 /// aclInit with a file of this text, which is gone afterwards.
 aclError init_with(const char *text) {
-  char path[] = "/tmp/aiocann-acl-XXXXXX";
-  const int fd = mkstemp(path);
-  CHECK(fd >= 0);
-  CHECK_EQ(write(fd, text, strlen(text)), static_cast<ssize_t>(strlen(text)));
-  close(fd);
-  const aclError code = aclInit(path);
-  unlink(path);
+  const std::string path = temporary_file(text);
+  const aclError code = aclInit(path.c_str());
+  unlink(path.c_str());
   return code;
 }
 
