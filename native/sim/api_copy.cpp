@@ -41,9 +41,7 @@ aclError check_memory(const char *function, const Device *engine, const Location
   }
   if (where.device == nullptr || where.device == engine) return ACL_SUCCESS;
   if (const aclError code = refuse_lost(where.device)) return code;
-  if ((engine->peers_enabled.load(std::memory_order_acquire) >> where.device->index & 1) != 0) {
-    return ACL_SUCCESS;
-  }
+  if (machine().has_access(engine, where.device)) return ACL_SUCCESS;
   if (machine().virtual_memory().is_granted(pointer, engine)) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_PARAM_INVALID,
               "%s: device %d has no access to the memory of device %d: call "
@@ -221,6 +219,10 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
     return code;
   if (const aclError code = check_memory("aclrtMemcpy2dAsync", engine, from, src, from_bytes))
     return code;
+  if (machine().config().soc->ddr_only && to.device != nullptr && from.device != nullptr) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemcpy2dAsync: %s copies no rows on the device",
+                machine().config().soc->name);
+  }
   Path path = Path::kEngine;
   if (const aclError code = choose_path("aclrtMemcpy2dAsync", to, from, kind, &path)) return code;
   if (path == Path::kEngine)

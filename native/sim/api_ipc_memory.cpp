@@ -100,6 +100,11 @@ aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t le
     return fail(ACL_ERROR_RT_PARAM_INVALID,
                 "%zu bytes at %p are not within a block, or do not begin at a page", size, devPtr);
   }
+  if (machine().config().soc->ddr_only && !info.for_peers) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID,
+                "%s shares only memory that was allocated by a P2P policy",
+                machine().config().soc->name);
+  }
   uintptr_t begin = 0;
   const int fd = where.device->memory.share_block(devPtr, &begin);
   auto block =

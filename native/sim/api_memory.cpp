@@ -34,6 +34,18 @@ uint64_t page_of(aclrtMemMallocPolicy policy, uint64_t size) {
   }
 }
 
+bool is_for_peers(aclrtMemMallocPolicy policy) {
+  switch (policy) {
+    case ACL_MEM_MALLOC_HUGE_FIRST_P2P:
+    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+      return true;
+    default:
+      return false;
+  }
+}
+
 aclError allocate(const char *function, void **pointer, size_t size, aclrtMemMallocPolicy policy,
                   uint64_t padding) {
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
@@ -43,7 +55,7 @@ aclError allocate(const char *function, void **pointer, size_t size, aclrtMemMal
   if (page == kGiantPage) padding = 0;
   const uint64_t padded = round_up_32(size) + padding;
   Arena &memory = context->device->memory;
-  void *made = padded < size ? nullptr : memory.allocate(size, padded, page);
+  void *made = padded < size ? nullptr : memory.allocate(size, padded, page, is_for_peers(policy));
   if (made == nullptr) {
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
                 "%s: device %d has no room for %llu bytes: %llu of %llu are free", function,

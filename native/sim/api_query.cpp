@@ -76,8 +76,18 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
     case ACL_DEV_ATTR_VECTOR_CORE_NUM:
       *value = soc.vector_cores;
       break;
+    case ACL_DEV_ATTR_WARP_SIZE:  // of devices that run threads in warps: 0 on all others
+    case ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE:
     case ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE:
-      *value = 192 * 1024;
+    case ACL_DEV_ATTR_MAX_GRID_DIM_X:
+    case ACL_DEV_ATTR_MAX_GRID_DIM_Y:
+    case ACL_DEV_ATTR_MAX_GRID_DIM_Z:
+    case ACL_DEV_ATTR_MAX_BLOCK_PER_GRID:
+    case ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK:
+    case ACL_DEV_ATTR_MAX_BLOCK_DIM_X:
+    case ACL_DEV_ATTR_MAX_BLOCK_DIM_Y:
+    case ACL_DEV_ATTR_MAX_BLOCK_DIM_Z:
+      *value = 0;
       break;
     case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
       *value = static_cast<int64_t>(device->memory.capacity());
@@ -91,11 +101,25 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
     case ACL_DEV_ATTR_PHY_CHIP_ID:
       *value = device->index;
       break;
+    case ACL_DEV_ATTR_SUPER_POD_DEVICE_ID:
+    case ACL_DEV_ATTR_SUPER_POD_SERVER_ID:
+    case ACL_DEV_ATTR_SUPER_POD_ID:
+      if (!soc.is_a3)
+        return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not part of a super node", soc.name);
+      *value = attr == ACL_DEV_ATTR_SUPER_POD_DEVICE_ID ? device->index : 0;
+      break;
+    case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:  // controlled
+    case ACL_DEV_ATTR_MAINBOARD_ID:
+    case ACL_DEV_ATTR_HD_CONNECT_TYPE:  // PCIe
+    case ACL_DEV_ATTR_DEVICE_FORM_FACTOR:
     case ACL_DEV_ATTR_IS_VIRTUAL:
       *value = 0;
       break;
+    case ACL_DEV_ATTR_NPU_ARCH:
+      *value = soc.ddr_only ? 2002 : 2201;
+      break;
     default:
-      return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "device attribute %d is not known here",
+      return fail(ACL_ERROR_RT_PARAM_INVALID, "device attribute %d does not exist",
                   static_cast<int>(attr));
   }
   return ACL_SUCCESS;

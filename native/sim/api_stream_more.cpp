@@ -23,6 +23,14 @@ aclError refuse_captured(const Stream *stream) {
   return fail(ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is capturing", stream->id());
 }
 
+/// Attributes are for named streams where there is no HBM.
+aclError find_for_attribute(aclrtStream handle, Stream **stream) {
+  if (const aclError code = find_stream(handle, stream)) return code;
+  const SocProfile &soc = *machine().config().soc;
+  if (handle != nullptr || !soc.ddr_only) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "%s takes no NULL stream here", soc.name);
+}
+
 aclError check_switch(uint32_t flag) {
   if (flag <= 1) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_PARAM_INVALID, "the overflow switch is 0 or 1, not %u", flag);
@@ -67,7 +75,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
   ACL_ENTRY();
   REQUIRE_NOT_NULL(value);
   Stream *target = nullptr;
-  if (const aclError code = find_stream(stream, &target)) return code;
+  if (const aclError code = find_for_attribute(stream, &target)) return code;
   switch (stmAttrType) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
       return aclrtSetStreamFailureMode(stream, value->failureMode);
@@ -97,7 +105,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
   ACL_ENTRY();
   REQUIRE_NOT_NULL(value);
   Stream *target = nullptr;
-  if (const aclError code = find_stream(stream, &target)) return code;
+  if (const aclError code = find_for_attribute(stream, &target)) return code;
   *value = aclrtStreamAttrValue{};
   switch (stmAttrType) {
     case ACL_STREAM_ATTR_FAILURE_MODE:

@@ -219,7 +219,15 @@ int run_random(ExecContext &, const void *args) {
 
 // ---- time limits of operators ----
 
-std::atomic<uint64_t> g_execute_timeout_us{1091000000};  ///< told back; kernels are never cut short
+std::atomic<uint64_t> g_execute_timeout_us{
+    0};  ///< told back; kernels are never cut short. 0: the longest
+
+uint64_t longest_timeout_us() { return machine().config().soc->ddr_only ? 547000000 : 1091000000; }
+
+uint64_t execute_timeout_us() {
+  const uint64_t wished = g_execute_timeout_us.load(), longest = longest_timeout_us();
+  return wished == 0 ? longest : std::min(wished, longest);
+}
 
 }  // namespace
 }  // namespace aiocann::sim
@@ -361,14 +369,16 @@ aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(actualTimeout);
+  if (const aclError code = machine().prepare()) return code;
   g_execute_timeout_us.store(timeout);
-  *actualTimeout = timeout;
+  *actualTimeout = execute_timeout_us();
   return ACL_SUCCESS;
 }
 
 aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(timeoutMs);
-  *timeoutMs = static_cast<uint32_t>(g_execute_timeout_us.load() / 1000);
+  if (const aclError code = machine().prepare()) return code;
+  *timeoutMs = static_cast<uint32_t>(execute_timeout_us() / 1000);
   return ACL_SUCCESS;
 }

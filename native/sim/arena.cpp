@@ -161,14 +161,14 @@ uintptr_t Arena::take_extent(uint64_t bytes, uint64_t page) {
   return begin;
 }
 
-void *Arena::allocate(uint64_t size, uint64_t padded, uint64_t page) {
+void *Arena::allocate(uint64_t size, uint64_t padded, uint64_t page, bool for_peers) {
   const uint64_t accounted = round_up(padded, page);
   std::unique_lock<std::shared_mutex> lock(mutex_);
   if (accounted < padded || accounted > capacity_ || used_ > capacity_ - accounted) return nullptr;
   const uint64_t extent = page == kGiantPage ? round_up(padded, kHugePage) : accounted;
   const uintptr_t begin = take_extent(extent, page == kSmallPage ? kSmallPage : kHugePage);
   if (begin == 0) return nullptr;
-  blocks_[begin] = Block{size, padded, extent, page, false, -1};
+  blocks_[begin] = Block{size, padded, extent, page, for_peers};
   used_ += accounted;
   ++live_blocks_;
   void *pointer = reinterpret_cast<void *>(begin);
@@ -249,7 +249,8 @@ bool Arena::find_block(const void *pointer, BlockInfo *info) const {
   if (block == blocks_.begin()) return false;
   --block;
   if (address - block->first >= block->second.padded) return false;
-  *info = BlockInfo{block->first, block->second.size, block->second.page, block->second.is_managed};
+  const Block &found = block->second;
+  *info = BlockInfo{block->first, found.size, found.page, found.is_managed, found.for_peers};
   return true;
 }
 

@@ -39,8 +39,9 @@ class Arena {
   bool is_reserved() const { return base_ != 0; }
   uint64_t capacity() const { return capacity_; }
 
-  /// `size` bytes were asked for, `padded` are usable. nullptr: not enough memory.
-  void *allocate(uint64_t size, uint64_t padded, uint64_t page);
+  /// `size` bytes were asked for, `padded` are usable; `for_peers`: by a policy that says so. nullptr: not enough
+  /// memory.
+  void *allocate(uint64_t size, uint64_t padded, uint64_t page, bool for_peers = false);
   /// False when no block starts at `pointer`.
   bool free(void *pointer);
   void free_all();
@@ -57,6 +58,7 @@ class Arena {
     uint64_t size;  ///< as asked for
     uint64_t page;
     bool is_managed;
+    bool for_peers = false;
   };
   /// The block that holds `pointer`. False: none.
   virtual bool find_block(const void *pointer, BlockInfo *info) const;
@@ -85,6 +87,7 @@ class Arena {
  private:
   struct Block {
     uint64_t size, padded, extent, page;
+    bool for_peers = false;
     bool is_managed = false;
     int shared_fd = -1;
   };

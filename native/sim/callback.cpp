@@ -123,6 +123,11 @@ aclError process(const Family &family, int32_t timeout) {
   if (subscriber == nullptr) {
     return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "this thread is not subscribed to any stream");
   }
+  if (subscriber->device->primary.load() == nullptr && current_context() == nullptr) {
+    return fail(ACL_ERROR_RT_CONTEXT_NULL,
+                "device %d is not set, and this thread has no context of its own",
+                subscriber->device->index);
+  }
   const Deadline deadline = Deadline::after_ms(timeout);
   while (true) {
     const std::vector<PendingCallback> callbacks = subscriber->list.take(deadline);

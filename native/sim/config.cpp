@@ -17,20 +17,20 @@ constexpr uint64_t kMiB = 1ull << 20;
 constexpr uint64_t kDdr310P = 24000000000 / (2 * kMiB) * (2 * kMiB);
 
 constexpr SocProfile kSocs[] = {
-    {"Ascend910B1", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910B2", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910B2C", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910B3", 20, 40, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910B4", 20, 40, 6, 32 * kGiB, 96 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910B4-1", 20, 40, 6, 64 * kGiB, 168 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910_9362", 20, 40, 6, 64 * kGiB, 168 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910_9372", 20, 40, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910_9381", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910_9382", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910_9391", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend910_9392", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false},
-    {"Ascend310P1", 10, 8, 8, kDdr310P, 16 * kMiB, 1024, 1023, 1024, false, true},
-    {"Ascend310P3", 8, 7, 7, kDdr310P, 16 * kMiB, 1024, 1023, 1024, false, true},
+    {"Ascend910B1", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, false},
+    {"Ascend910B2", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, false},
+    {"Ascend910B2C", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, false},
+    {"Ascend910B3", 20, 40, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, false},
+    {"Ascend910B4", 20, 40, 6, 32 * kGiB, 96 * kMiB, 1984, 65536, 8192, true, false, false},
+    {"Ascend910B4-1", 20, 40, 6, 64 * kGiB, 168 * kMiB, 1984, 65536, 8192, true, false, false},
+    {"Ascend910_9362", 20, 40, 6, 64 * kGiB, 168 * kMiB, 1984, 65536, 8192, true, false, true},
+    {"Ascend910_9372", 20, 40, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, true},
+    {"Ascend910_9381", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, true},
+    {"Ascend910_9382", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, true},
+    {"Ascend910_9391", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, true},
+    {"Ascend910_9392", 24, 48, 6, 64 * kGiB, 192 * kMiB, 1984, 65536, 8192, true, false, true},
+    {"Ascend310P1", 10, 8, 8, kDdr310P, 16 * kMiB, 1024, 1023, 1024, false, true, false},
+    {"Ascend310P3", 8, 7, 7, kDdr310P, 16 * kMiB, 1024, 1023, 1024, false, true, false},
 };
 constexpr const char *kDefaultSoc = "Ascend910B2";
 constexpr uint64_t kSmallestMemory = 4 * kMiB;

@@ -20,6 +20,8 @@ struct SocProfile {
   uint32_t max_streams, max_events, max_notifies;
   bool bf16;
   bool ddr_only;  ///< no HBM: aclrtGetMemInfo answers HBM questions with DDR
+  bool
+      is_a3;  ///< part of a super node: devices that can reach each other may, without asking first
 };
 
 /// nullptr for a name that is not in the table.

@@ -99,6 +99,11 @@ aclError require_hbm_soc(const char *function) {
   return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not supported on %s", function, soc.name);
 }
 
+bool soc_takes(aclDataType dtype) {
+  const SocProfile *soc = machine().config().soc;  // nullptr: no machine was asked for yet
+  return dtype != ACL_BF16 || soc == nullptr || soc->bf16;
+}
+
 aclError refuse_lost(const Device *device) {
   const aclError code = device->lost.load(std::memory_order_acquire);
   if (code == ACL_SUCCESS) return code;

@@ -18,17 +18,13 @@ namespace {
 constexpr aclError kCopyFault = ACL_ERROR_RT_DEVICE_MEM_ERROR;
 constexpr aclError kKernelFault = ACL_ERROR_RT_AICORE_EXCEPTION;
 
-bool may_reach(const Device *from, const Device *to) {
-  return from == to || (from->peers_enabled.load(std::memory_order_acquire) >> to->index & 1) != 0;
-}
-
 /// Can the engine of `device` use these bytes now? Pageable memory is not the engine's business.
 bool is_usable(const Device *device, const void *begin, uint64_t bytes, const char *user) {
   if (bytes == 0) return true;
   const Location where = machine().locate(begin);
   if (where.kind == Location::kPageable) return false;
   if (where.arena == nullptr) return true;  // registered host memory
-  if (where.device != nullptr && !may_reach(device, where.device) &&
+  if (where.device != nullptr && !machine().has_access(device, where.device) &&
       !machine().virtual_memory().is_granted(begin, device)) {
     return false;
   }

@@ -25,6 +25,8 @@ aclError find_device(int32_t id, Device **device);
 
 /// 207000 where the SoC (one without HBM) does not have what `function` needs.
 aclError require_hbm_soc(const char *function);
+/// Can kernels of the SoC take numbers of this type?
+bool soc_takes(aclDataType dtype);
 /// 0, or the code of a device that is lost.
 aclError refuse_lost(const Device *device);
 

@@ -54,6 +54,12 @@ class Machine {
   int user_id(const Device *device) const;
 
   Location locate(const void *pointer) const;
+  /// May the engine of `from` reach the memory of `to`?
+  bool has_access(const Device *from, const Device *to) const {
+    if (from == to || (from->peers_enabled.load(std::memory_order_acquire) >> to->index & 1) != 0)
+      return true;
+    return config_.soc->is_a3 && (config_.peers[from->index] >> to->index & 1) != 0;
+  }
   Arena &pinned() { return pinned_; }
   VirtualMemory &virtual_memory() { return virtual_; }
   SlotTable<Physical> &physicals() { return physicals_; }

@@ -68,6 +68,42 @@ void process_report_rules() {
   });
 }
 
+/// A thread needs no context of its own to process callbacks, as long as its device is set by somebody.
+void processing_goes_by_the_subscribed_device() {
+  std::atomic<uint64_t> id{0};
+  std::atomic<int> step{0};
+  std::thread processor([&] {
+    const auto reach = [&step](int n) {
+      while (step.load() < n) std::this_thread::yield();
+    };
+    id = static_cast<uint64_t>(pthread_self());
+    reach(1);
+    CHECK_OK(aclrtProcessReport(kLongMs));
+    step = 2;
+    reach(3);
+    CHECK_CODE(aclrtProcessReport(10), ACL_ERROR_RT_CONTEXT_NULL);
+  });
+  while (id.load() == 0) std::this_thread::yield();
+  CHECK_OK(aclrtSetDevice(1));
+  aclrtContext context = nullptr;
+  CHECK_OK(aclrtCreateContext(&context, 1));
+  aclrtStream stream = new_stream();
+  CHECK_OK(aclrtSubscribeReport(id.load(), stream));
+  g_calls = 0;
+  CHECK_OK(aclrtLaunchCallback(count_call, nullptr, ACL_CALLBACK_BLOCK, stream));
+  step = 1;
+  sync(stream);
+  CHECK_EQ(g_calls.load(), 1);
+  while (step.load() < 2) std::this_thread::yield();
+  CHECK_OK(aclrtResetDevice(1));  // the explicit context stays
+  step = 3;
+  processor.join();
+  CHECK_OK(aclrtUnSubscribeReport(id.load(), stream));
+  CHECK_OK(aclrtDestroyContext(context));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtResetDevice(0));
+}
+
 void a_blocking_callback_holds_its_stream() {
   Subscriber processor(0);
   aclrtStream stream = new_stream(), other = new_stream();
@@ -257,6 +293,7 @@ int main() {
   start(2);
   subscription_rules();
   process_report_rules();
+  processing_goes_by_the_subscribed_device();
   a_blocking_callback_holds_its_stream();
   callbacks_come_in_stream_order();
   host_functions_share_one_thread();

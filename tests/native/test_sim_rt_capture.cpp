@@ -126,6 +126,11 @@ void kinds_of_events() {
     CHECK_CODE(aclrtStreamWaitEvent(stream, event), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
   }
   CHECK_CODE(aclrtResetEvent(flag, stream), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  aclrtEvent shared = nullptr;
+  CHECK_OK(aclrtCreateEventExWithFlag(&shared, ACL_EVENT_IPC));
+  CHECK_CODE(aclrtRecordEvent(shared, stream), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  CHECK_CODE(aclrtStreamWaitEvent(stream, shared), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  CHECK_OK(aclrtDestroyEvent(shared));
   CHECK_OK(aclrtRecordEvent(timed, stream));  // nobody can wait for it: nothing is recorded
   CHECK_CODE(aclrtStreamWaitEvent(stream, outside), ACL_ERROR_RT_CAPTURE_DEPENDENCY);
   CHECK_OK(aclrtStreamWaitEvent(stream, fresh));  // never recorded: no wait

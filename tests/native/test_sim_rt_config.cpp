@@ -134,10 +134,28 @@ void capabilities() {
   CHECK_CODE(aclrtGetDeviceInfo(2, ACL_DEV_ATTR_CUBE_CORE_NUM, &value),
              ACL_ERROR_RT_INVALID_DEVICEID);
   CHECK_CODE(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_CUBE_CORE_NUM, nullptr), ACL_ERROR_INVALID_PARAM);
-  CHECK_CODE(aclrtGetDeviceInfo(0, static_cast<aclrtDevAttr>(9999), &value),
-             ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  for (const int attribute : {0, 103, 213, 303, 410, 9999}) {
+    CHECK_CODE(aclrtGetDeviceInfo(0, static_cast<aclrtDevAttr>(attribute), &value),
+               ACL_ERROR_RT_PARAM_INVALID);
+  }
+  const struct {
+    int first, last;
+    int64_t value;  ///< -1: some
+  } rows[] = {{1, 1, 6},     {101, 102, 24}, {201, 201, 48}, {202, 212, 0},   {301, 302, -1},
+              {401, 405, 0}, {406, 409, 0},  {501, 501, 0},  {601, 601, 2201}};
+  for (const auto &row : rows) {
+    for (int attribute = row.first; attribute <= row.last; ++attribute) {
+      CHECK_OK(aclrtGetDeviceInfo(0, static_cast<aclrtDevAttr>(attribute), &value));
+      if (row.value >= 0)
+        CHECK_EQ(value, row.value);
+      else
+        CHECK(value > 0);
+    }
+  }
   CHECK_OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, &value));
   CHECK_EQ(value, 24);
+  CHECK_OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_VECTOR_CORE_NUM, &value));
+  CHECK_EQ(value, 48);
   CHECK_OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_L2_SIZE, &value));
   CHECK(value > 0);
   CHECK_CODE(aclGetDeviceCapability(0, static_cast<aclDeviceInfo>(50), &value),
@@ -145,8 +163,39 @@ void capabilities() {
   int32_t supported = -1;
   CHECK_OK(aclrtGetDeviceCapability(0, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV, &supported));
   CHECK_EQ(supported, ACL_DEV_FEATURE_NOT_SUPPORT);
+  CHECK_OK(aclrtGetDeviceCapability(0, ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV, &supported));
   CHECK_CODE(aclrtGetDeviceCapability(0, static_cast<aclrtDevFeatureType>(3), &supported),
              ACL_ERROR_INVALID_PARAM);
+}
+
+/// Super nodes: only A3 is part of one, and its devices reach each other without being asked to.
+void super_nodes() {
+  int64_t value = -1;
+  CHECK_OK(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID, &value));
+  CHECK_EQ(value, 1);
+  const auto copy_between_devices = [] {
+    CHECK_OK(aclrtSetDevice(1));
+    void *theirs = device_memory(64);
+    CHECK_OK(aclrtMemset(theirs, 64, 6, 64));
+    CHECK_OK(aclrtSetDevice(0));
+    void *mine = device_memory(64);
+    const aclError code =
+        aclrtMemcpyAsync(mine, 64, theirs, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, nullptr);
+    CHECK_OK(aclrtSynchronizeStream(nullptr));
+    char byte = 0;
+    if (code == ACL_SUCCESS) CHECK_OK(aclrtMemcpy(&byte, 1, mine, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ(byte, code == ACL_SUCCESS ? 6 : 0);
+    for (int32_t device : {0, 1}) CHECK_OK(aclrtResetDeviceForce(device));
+    return code;
+  };
+  CHECK_OK(copy_between_devices());
+  configure("peers", "none");
+  CHECK_CODE(copy_between_devices(), ACL_ERROR_RT_PARAM_INVALID);
+  configure("peers", nullptr);
+  configure("soc", "Ascend910B3");
+  CHECK_CODE(copy_between_devices(), ACL_ERROR_RT_PARAM_INVALID);
+  CHECK_CODE(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_SUPER_POD_ID, &value),
+             ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
 }
 
 /// Devices that are visible with this list and four devices; a list that lets none be seen says why.
@@ -258,6 +307,7 @@ int main() {
   environment();
   configuration();
   capabilities();
+  super_nodes();
   visible_devices_of_every_kind();
   an_older_cann();
   memory_can_be_scarce();

@@ -215,6 +215,8 @@ void random_numbers() {
 void time_limits() {
   uint32_t ms = 0;
   uint64_t actual = 0;
+  CHECK_OK(aclrtGetOpExecuteTimeout(&ms));
+  CHECK_EQ(ms, 1091000);
   CHECK_OK(aclrtSetOpExecuteTimeOut(3));
   CHECK_OK(aclrtGetOpExecuteTimeout(&ms));
   CHECK_EQ(ms, 3000);
@@ -223,6 +225,11 @@ void time_limits() {
   CHECK_EQ(ms, 5);
   CHECK_OK(aclrtSetOpExecuteTimeOutV2(7000, &actual));
   CHECK_EQ(actual, 7000);
+  CHECK_OK(aclrtSetOpExecuteTimeOutV2(UINT64_MAX, &actual));
+  CHECK_EQ(actual, 1091000000);
+  CHECK_OK(aclrtSetOpExecuteTimeOut(0));  // the longest
+  CHECK_OK(aclrtGetOpExecuteTimeout(&ms));
+  CHECK_EQ(ms, 1091000);
   CHECK_CODE(aclrtGetOpExecuteTimeout(nullptr), ACL_ERROR_INVALID_PARAM);
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "sim/error.hpp"
+#include "sim/lookup.hpp"
 
 namespace aiocann::sim {
 
@@ -42,7 +43,7 @@ Check &Check::results(const uint64_t *workspace, aclOpExecutor **executor) {
 Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank,
                      int min_rank) {
   if (failed()) return *this;
-  if (!dtypes.has(tensor->dtype)) {
+  if (!dtypes.has(tensor->dtype) || !soc_takes(tensor->dtype)) {
     return reject(ACLNN_ERR_PARAM_INVALID, "%s has data type %s, which is not supported", what,
                   name_of(tensor->dtype));
   }
@@ -91,8 +92,8 @@ Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes,
 
 Check &Check::scalar(const aclScalar *scalar, const char *what, DTypeSet dtypes) {
   if (failed()) return *this;
-  return that(dtypes.has(scalar->dtype), "%s has data type %s, which is not supported", what,
-              name_of(scalar->dtype));
+  return that(dtypes.has(scalar->dtype) && soc_takes(scalar->dtype),
+              "%s has data type %s, which is not supported", what, name_of(scalar->dtype));
 }
 
 Check &Check::same_dtype(const aclTensor *a, const aclTensor *b) {
