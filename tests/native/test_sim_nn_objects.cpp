@@ -144,6 +144,26 @@ void objects_may_go_early() {
   check_values(y, [&](int64_t i) { return 3 * x[i]; });
 }
 
+/// NULL is the default stream; a view may promise more than its storage has, and its memory may come later.
+void default_stream_and_late_memory() {
+  Tensor x({8}, ACL_FLOAT), y({8}, ACL_FLOAT);
+  x.random();
+  uint64_t size = 0;
+  aclOpExecutor *executor = nullptr;
+  CHECK_OK(aclnnExpGetWorkspaceSize(x, y, &size, &executor));
+  CHECK_OK(aclnnExp(nullptr, 0, executor, nullptr));
+  CHECK_OK(aclrtSynchronizeStream(nullptr));
+  check_values(y, [&](int64_t i) { return std::exp(x[i]); });
+  const int64_t dims[] = {100}, storage[] = {2};
+  aclTensor *large =
+      aclCreateTensor(dims, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, storage, 1, nullptr);
+  CHECK(large != nullptr);
+  void *address = &size;
+  CHECK_OK(aclGetRawTensorAddr(large, &address));
+  CHECK(address == nullptr);
+  CHECK_OK(aclDestroyTensor(large));
+}
+
 void phase_two_errors() {
   Tensor x({4}, ACL_FLOAT);
   CHECK_CODE(aclnnExp(nullptr, 0, nullptr, session().stream), ACLNN_ERR_PARAM_NULLPTR);
@@ -270,6 +290,7 @@ int main() {
   tensors();
   arrays_and_lists();
   objects_may_go_early();
+  default_stream_and_late_memory();
   phase_two_errors();
   repeatable();
   repeatable_corners();

@@ -267,6 +267,45 @@ void task_groups_are_updated() {
   CHECK_OK(aclrtDestroyStream(updater));
 }
 
+/// The pattern of the manual: the graph waits for an event of the outside before the group, so that each run can
+/// have its group updated first.
+void an_update_before_each_run() {
+  aclrtStream stream = new_stream(), updater = new_stream();
+  aclrtEvent external = nullptr;
+  CHECK_OK(aclrtCreateEventWithFlag(&external, ACL_EVENT_EXTERNAL));
+  uint32_t *word = static_cast<uint32_t *>(device_memory(64));
+  aclrtTaskGrp group = nullptr;
+  begin(stream);
+  CHECK_OK(aclrtStreamWaitEvent(stream, external));
+  CHECK_OK(aclrtResetEvent(external, stream));
+  CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
+  CHECK_OK(aclrtMemsetD32Async(word, 64, 0, 1, stream));
+  CHECK_OK(aclmdlRICaptureTaskGrpEnd(stream, &group));
+  CHECK_OK(aclrtMemcpyAsync(g_host, 4, word, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+  aclmdlRI model = end(stream);
+  int32_t id = -1;
+  CHECK_OK(aclrtStreamGetId(updater, &id));
+  for (uint32_t run = 1; run <= 5; ++run) {
+    CHECK_OK(aiocann_sim_hold(0, id));
+    CHECK_OK(aclmdlRIExecuteAsync(model, stream));
+    CHECK_OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+    CHECK_OK(aclrtMemsetD32Async(word, 64, 100 + run, 1, updater));
+    CHECK_OK(aclmdlRICaptureTaskUpdateEnd(updater));
+    CHECK_OK(aclrtRecordEvent(external, updater));
+    still_blocked(stream);  // the update is a task of its stream, and has not run
+    CHECK_OK(aiocann_sim_release(0, id));
+    sync(stream);
+    uint32_t found = 0;
+    memcpy(&found, g_host, 4);
+    CHECK_EQ(found, 100 + run);
+  }
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtDestroyEvent(external));
+  CHECK_OK(aclrtFree(word));
+  CHECK_OK(aclrtDestroyStream(stream));
+  CHECK_OK(aclrtDestroyStream(updater));
+}
+
 void a_fault_ends_the_replay() {
   aclrtStream stream = new_stream();
   begin(stream);
@@ -328,6 +367,39 @@ void a_running_model_is_not_destroyed() {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
+/// Destroying a model that goes on running is given up after ten seconds. Takes those: on a thread beside the rest.
+class PatientDestruction {
+ public:
+  PatientDestruction() {
+    CHECK_OK(aclrtCreateEventWithFlag(&external_, ACL_EVENT_EXTERNAL));
+    begin(stream_);
+    CHECK_OK(aclrtStreamWaitEvent(stream_, external_));
+    model_ = end(stream_);
+    CHECK_OK(aclmdlRIExecuteAsync(model_, stream_));
+    thread_ = std::thread([this] {
+      CHECK_OK(aclrtSetDevice(0));
+      const auto start = std::chrono::steady_clock::now();
+      CHECK_CODE(aclmdlRIDestroy(model_), ACL_ERROR_RT_MODEL_RUNNING);
+      CHECK(std::chrono::steady_clock::now() - start >= std::chrono::seconds(10));
+      CHECK_OK(aclrtResetDevice(0));
+    });
+  }
+  void finish() {
+    thread_.join();
+    CHECK_OK(aclrtRecordEvent(external_, nullptr));
+    sync(stream_);
+    CHECK_OK(aclmdlRIDestroy(model_));
+    CHECK_OK(aclrtDestroyEvent(external_));
+    CHECK_OK(aclrtDestroyStream(stream_));
+  }
+
+ private:
+  aclrtStream stream_ = new_stream();
+  aclrtEvent external_ = nullptr;
+  aclmdlRI model_ = nullptr;
+  std::thread thread_;
+};
+
 void names_and_prints() {
   aclrtStream stream = new_stream();
   begin(stream);
@@ -363,14 +435,17 @@ void names_and_prints() {
 int main() {
   start(1);
   g_host = static_cast<char *>(pinned_memory(64));
+  PatientDestruction patient_destruction;
   replays_are_repeatable();
   branches_run_in_their_order();
   an_external_event_holds_its_branch();
   events_with_the_external_flag();
   task_groups_are_updated();
+  an_update_before_each_run();
   a_fault_ends_the_replay();
   values_and_notifies_in_a_graph();
   a_running_model_is_not_destroyed();
   names_and_prints();
+  patient_destruction.finish();
   return 0;
 }
