@@ -384,7 +384,7 @@ class PatientDestruction {
       CHECK_OK(aclrtResetDevice(0));
     });
   }
-  void finish() {
+  void wait() {
     thread_.join();
     CHECK_OK(aclrtRecordEvent(external_, nullptr));
     sync(stream_);
@@ -399,6 +399,8 @@ class PatientDestruction {
   aclmdlRI model_ = nullptr;
   std::thread thread_;
 };
+
+void destroying_is_given_up(PatientDestruction &patient) { patient.wait(); }
 
 void names_and_prints() {
   aclrtStream stream = new_stream();
@@ -435,7 +437,7 @@ void names_and_prints() {
 int main() {
   start(1);
   g_host = static_cast<char *>(pinned_memory(64));
-  PatientDestruction patient_destruction;
+  PatientDestruction patient;
   replays_are_repeatable();
   branches_run_in_their_order();
   an_external_event_holds_its_branch();
@@ -446,6 +448,6 @@ int main() {
   values_and_notifies_in_a_graph();
   a_running_model_is_not_destroyed();
   names_and_prints();
-  patient_destruction.finish();
+  destroying_is_given_up(patient);
   return 0;
 }
