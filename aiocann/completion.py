@@ -22,7 +22,7 @@ from typing import (
 
 import anyio
 
-from aiocann import sites
+from aiocann import ending, sites
 from aiocann.errors import (
     E_PREDECESSOR,
     AclError,
@@ -58,6 +58,8 @@ _op_release = lib.aiocann_op_release
 _monotonic = time.monotonic
 _here = sites.here
 _PATHS = ("", "direct", "staged", "peer")
+# While something is drained, seconds between looks whether the process is to end.
+_LOOK = 0.1
 # Serialises what must happen once at settling, where it is more than setting a state.
 settle_lock = threading.RLock()
 
@@ -520,16 +522,28 @@ class HostCall(Operation[T]):
 
 
 class Interruption:
-    """A cancellation that is held back while something is drained."""
+    """A cancellation, or ctrl-C, that is held back while something is drained.
 
-    __slots__ = ("_exc",)
+    Parameters
+    ----------
+    because
+        The exception that makes the caller leave what is drained, if one does.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_because", "_exc")
+
+    def __init__(self, because: BaseException | None = None) -> None:
+        self._because = because
         self._exc: BaseException | None = None
 
     def hold(self, exc: BaseException) -> None:
         """Keep it for later."""
-        self._exc = exc
+        if not isinstance(self._exc, KeyboardInterrupt):
+            self._exc = exc
+
+    def seconds_left(self, patience: float = ending.GRACE) -> float:
+        """Return how long draining may go on; see `ending.seconds_left`."""
+        return ending.seconds_left(self._exc or self._because, patience)
 
     def release(self, failure: BaseException | None = None) -> None:
         """Raise what is held back, if anything; then `failure` is only logged."""
@@ -545,29 +559,38 @@ class Interruption:
 
 
 async def settled(
-    op: Operation[Any], seconds: float, interruption: Interruption | None = None
+    op: Operation[Any],
+    seconds: float,
+    interruption: Interruption | None = None,
+    patience: float = ending.GRACE,
 ) -> bool:
     """Wait until `op` has settled, whatever happens to this task. False: timed out.
 
-    For draining. Cancellation of the task, asyncio's own too, is held back until then;
-    it is raised at the end, or left in `interruption` for the caller to raise when it
-    has finished. The outcome of the op is left to the caller.
+    For draining. Cancellation of the task, asyncio's own too, is held back until then,
+    as is ctrl-C, which leaves it no more than `patience`; it is raised at the end, or
+    left in `interruption` for the caller to raise when it has finished. The outcome of
+    the op is left to the caller.
     """
     held = Interruption() if interruption is None else interruption
     cancelled = anyio.get_cancelled_exc_class()
     deadline = anyio.current_time() + seconds
     while not op.done:
-        with anyio.CancelScope(deadline=deadline, shield=True) as scope:
+        now = anyio.current_time()
+        left = min(deadline - now, held.seconds_left(patience))
+        if left <= 0:
+            break
+        # Of a ctrl-C that reaches another task nothing is told to this one: look.
+        with anyio.CancelScope(deadline=now + min(left, _LOOK), shield=True) as scope:
             try:
                 await op
+            except KeyboardInterrupt as exc:
+                held.hold(exc)
             except cancelled as exc:
                 if scope.cancel_called:
                     raise
                 held.hold(exc)
             except Exception:
                 pass
-        if scope.cancelled_caught:
-            break
     if interruption is None:
         held.release()
     return op.done

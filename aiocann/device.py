@@ -254,7 +254,8 @@ class Device:
             lib.aiocann_device_reset, (self.native(),), "reset", (self,)
         )
         # The native half keeps to limits of its own.
-        await settled(op, math.inf, interruption)
+        if not await settled(op, math.inf, interruption):
+            return None  # ctrl-C: it goes on, but nobody will use the device
         old, self.main_stream, self._backend = self.main_stream, None, None
         if old is not None:
             old.settle_all()
@@ -262,7 +263,9 @@ class Device:
         failure = op.exception()
         if failure is None:
             making = create_stream(self, None)
-            await settled(making, math.inf, interruption)
+            if not await settled(making, math.inf, interruption):
+                self.main_stream = old
+                return None
             failure = making.exception()
             if failure is None:
                 self.main_stream = making.result()

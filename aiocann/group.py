@@ -108,10 +108,10 @@ class DeviceGroup:
         try:
             handled = await tasks.__aexit__(exc_type, exc, traceback)
         except BaseExceptionGroup as group:
-            await self._drain(report=False)
+            await self._drain(report=False, because=group)
             raise self._named(group) from None
-        except BaseException:
-            await self._drain(report=False)
+        except BaseException as failure:
+            await self._drain(report=False, because=failure)
             raise
         await self._drain(report=True)
         return handled
@@ -134,10 +134,12 @@ class DeviceGroup:
         named: BaseExceptionGroup[Any] = BaseExceptionGroup(told, group.exceptions)
         return named.with_traceback(group.__traceback__)
 
-    async def _drain(self, *, report: bool) -> None:
+    async def _drain(
+        self, *, report: bool, because: BaseException | None = None
+    ) -> None:
         """Wait for what is enqueued on the devices' backends."""
         first: BaseException | None = None
-        interruption = Interruption()
+        interruption = Interruption(because)
         for device in self.devices:
             if device.runtime.closed:
                 continue

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import anyio
 
+from aiocann import ending
 from aiocann.errors import usage
 from aiocann.group import DeviceGroup, each
 from aiocann.reactor import run_in_background
@@ -102,7 +104,8 @@ class Pipeline:
         finally:
             scope.cancel()
             outlet.close()
-            with anyio.CancelScope(shield=True):
+            left = ending.seconds_left(sys.exc_info()[1])
+            with anyio.CancelScope(deadline=anyio.current_time() + left, shield=True):
                 await ended.wait()
         if failure:
             raise failure[0]

@@ -16,7 +16,7 @@ import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
 
-from aiocann import debug, ledger
+from aiocann import debug, ending, ledger
 from aiocann.arguments import LARGEST, require_int, require_number
 from aiocann.completion import (
     Interruption,
@@ -321,7 +321,8 @@ class open_runtime:  # noqa: N801 - used like a function
     """Open a driver and its devices: ``async with open_runtime() as rt``.
 
     Opening it again, with the same configuration, shares what is open; the last to
-    leave closes it. Leaving waits for all work, shielded from cancellation.
+    leave closes it. Leaving waits for all work, shielded from cancellation; but on
+    ctrl-C, or `SystemExit`, only for a moment: then what is left is aborted.
 
     Parameters
     ----------
@@ -407,7 +408,7 @@ class open_runtime:  # noqa: N801 - used like a function
         closing = _drop(shared, timeout)
         try:
             if closing is not None:
-                await _finish_closing(runtime, closing, timeout)
+                await _finish_closing(runtime, closing, timeout, exc)
         except AiocannError as failure:
             if exc is None:
                 raise
@@ -427,12 +428,21 @@ def _explain(exc: BaseException) -> None:
 
 
 async def _finish_closing(
-    runtime: Runtime, closing: Operation[None], seconds: float
+    runtime: Runtime,
+    closing: Operation[None],
+    seconds: float,
+    because: BaseException | None,
 ) -> None:
-    interruption = Interruption()
+    interruption = Interruption(because)
     # The native half keeps to the timeout by itself; this one is for when it does not.
-    if not await settled(closing, seconds + 5.0, interruption):
-        late = error_for(NativeError(E_TIMEOUT, f"closing took over {seconds} s"))
+    done = await settled(closing, seconds + 5.0, interruption)
+    why = f"closing took over {seconds} s"
+    if not done and interruption.seconds_left() <= 0:
+        lib.aiocann_runtime_close(runtime._pointer, 0, NULL, NULL)  # no more waiting
+        done = await settled(closing, ending.PATIENCE, interruption, ending.PATIENCE)
+        why = "the process is to end, and closing goes on in the background"
+    if not done:
+        late = error_for(NativeError(E_TIMEOUT, why))
         interruption.release(late)
         try:
             raise late

@@ -356,8 +356,17 @@ class Stream:
 
     # ---- closing -----------------------------------------------------------------
 
-    async def aclose(self, seconds: float) -> None:
+    async def aclose(
+        self, seconds: float, because: BaseException | None = None
+    ) -> None:
         """Drain and destroy it, whatever happens to this task. Idempotent.
+
+        Parameters
+        ----------
+        seconds : float
+            How long to wait for its work; less where the process is to end.
+        because : BaseException, optional
+            What makes the caller leave it.
 
         Raises
         ------
@@ -371,14 +380,16 @@ class Stream:
         if pointer is None:
             return
         op = enqueue(lib.aiocann_stream_close, (pointer,), "close", stream=self)
-        interruption = Interruption()
+        interruption = Interruption(because)
         failure: BaseException | None = None
         if not await settled(op, seconds, interruption):
+            in_haste = interruption.seconds_left() <= 0
+            after = "when the process was to end" if in_haste else f"after {seconds} s"
             failure = error_for(
                 NativeError(
                     E_TIMEOUT,
-                    f"the stream still had work after {seconds} s; it is destroyed "
-                    "once that is done",
+                    f"the stream still had work {after}; it is destroyed once that is "
+                    "done",
                     device=self.device.index,
                 )
             )
@@ -475,7 +486,7 @@ class StreamContext:
         with contextlib.suppress(ValueError):
             _current.reset(token)
         try:
-            await stream.aclose(self._device.runtime.close_timeout)
+            await stream.aclose(self._device.runtime.close_timeout, exc)
         except AiocannError as failure:
             if exc is None:
                 raise

@@ -18,7 +18,7 @@ NATIVE = ROOT / "native"
 LAYERS = [
     ["_codes"],
     ["errors"],
-    ["arguments", "dtypes", "ledger", "logs", "sites", "visible"],
+    ["arguments", "dtypes", "ending", "ledger", "logs", "sites", "visible"],
     ["_cffi"],
     ["native"],
     ["reactor", "completion"],

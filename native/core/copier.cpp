@@ -84,10 +84,11 @@ void Copiers::work(Op *part) {
     }
     case OpKind::kHostSlices: {
       const uint64_t slice = part->nbytes;
-      const uint64_t offset = parent->host_cursor.fetch_add(slice, std::memory_order_relaxed);
+      uint64_t offset = parent->host_cursor.fetch_add(slice, std::memory_order_relaxed);
       if (offset < parent->nbytes) {
         const uint64_t bytes = std::min(slice, parent->nbytes - offset);
-        // Both sides may overlap, and then it is all one slice.
+        // Both sides may overlap: no slice is written before it has been read.
+        if (parent->src.host < parent->dst.host) offset = parent->nbytes - offset - bytes;
         std::memmove(parent->dst.host + offset, parent->src.host + offset, bytes);
         push(part);
         return;

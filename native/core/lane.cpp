@@ -61,15 +61,20 @@ void Lane::ask_to_close(int64_t deadline_ms) {
   deadline_ms_.store(deadline_ms, std::memory_order_relaxed);
   closing_.store(true, std::memory_order_seq_cst);
   nudge();
+  std::lock_guard<std::mutex> lock(gate_);  // who waits for the deadline looks at it under the lock
+  gate_changed_.notify_all();
 }
 
-bool Lane::reaches(const bool *what, int64_t deadline_ms) {
+bool Lane::reaches(const bool *what, const std::atomic<int64_t> &deadline_ms) {
   if (left_behind()) return false;
   std::unique_lock<std::mutex> lock(gate_);
   for (uint64_t seen = steps_.load(std::memory_order_acquire);;) {
-    const std::chrono::milliseconds patience(std::max<int64_t>(0, deadline_ms - now_ms()) +
-                                             kStuckMs);
-    if (gate_changed_.wait_for(lock, patience, [what] { return *what; })) return true;
+    const int64_t deadline = deadline_ms.load(std::memory_order_relaxed);
+    const auto hastened = [&] { return deadline_ms.load(std::memory_order_relaxed) < deadline; };
+    const std::chrono::milliseconds patience(std::max<int64_t>(0, deadline - now_ms()) + kStuckMs);
+    gate_changed_.wait_for(lock, patience, [&] { return *what || hastened(); });
+    if (*what) return true;
+    if (hastened()) continue;
     const uint64_t now = steps_.load(std::memory_order_acquire);
     if (now == seen) break;
     seen = now;
@@ -81,7 +86,7 @@ bool Lane::reaches(const bool *what, int64_t deadline_ms) {
 }
 
 bool Lane::wait_drained(uint64_t *aborted, uint64_t *stuck) {
-  if (!reaches(&drained_, deadline_ms_.load(std::memory_order_relaxed))) return false;
+  if (!reaches(&drained_, deadline_ms_)) return false;
   std::lock_guard<std::mutex> lock(gate_);
   *aborted += aborted_streams_;
   *stuck += stuck_streams_;
@@ -93,7 +98,10 @@ void Lane::stop() {
   nudge();
 }
 
-bool Lane::wait_stopped() { return reaches(&stopped_, now_ms() + kStopMs); }
+bool Lane::wait_stopped() {
+  const std::atomic<int64_t> deadline_ms{now_ms() + kStopMs};
+  return reaches(&stopped_, deadline_ms);
+}
 
 void Lane::finish(bool leak) {
   {
@@ -105,7 +113,8 @@ void Lane::finish(bool leak) {
 }
 
 bool Lane::join() {
-  if (device_->is_open() && !reaches(&ended_, now_ms() + kFinishMs)) {
+  const std::atomic<int64_t> deadline_ms{now_ms() + kFinishMs};
+  if (device_->is_open() && !reaches(&ended_, deadline_ms)) {
     thread_.detach();
     return false;
   }

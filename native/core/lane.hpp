@@ -31,7 +31,7 @@ class Lane {
   void start();
   /// Blocks until the device is open or has failed to open (Device::open_error).
   void wait_open();
-  /// Asks for the end. Then wait_drained, stop, wait_stopped, finish and join, each on every lane before the next.
+  /// Asks for the end; again, with another deadline, while it drains. Then wait_drained, stop, wait_stopped, finish and join, each on every lane before the next.
   void ask_to_close(int64_t deadline_ms);
   /// Blocks until every stream is drained or the deadline has passed. Streams that were stuck then: those whose work
   /// the driver has dropped, and those that it could not abort. False, as of the waits below: the lane does not come
@@ -86,7 +86,7 @@ class Lane {
   /// leak: without a call of the driver, by whatever thread.
   void abandon_inbox(bool leak);
   void fail_fifo(Stream *stream, const Status &why, bool leak, uint64_t *given_up);
-  bool reaches(const bool *what, int64_t deadline_ms);
+  bool reaches(const bool *what, const std::atomic<int64_t> &deadline_ms);
   /// Back from a call, after the closer has left.
   void end_late();
   /// A stream of the lane's own, subscribed: for its context, which it notes.

@@ -88,7 +88,7 @@ void Lane::close_device() {
     settle(reset_.op, Status::error(AIOCANN_E_CLOSED, "The runtime was closed during the reset."));
     reset_.op = nullptr;
   }
-  reactor->stop(internal_->aborted ? nullptr : internal_->raw);
+  reactor->stop(internal_->raw, internal_->aborted);
   device_->apply_faults();
   unroute_faults(device_);
 

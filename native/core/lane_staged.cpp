@@ -142,9 +142,10 @@ Lane::Verdict Lane::host_to_host(Stream *stream, Op *op) {
   if (op->assigned == 0) {
     if (held_until_drained(stream)) return Verdict::kHeld;
     const char *from = op->src.host, *to = op->dst.host;
+    const uint64_t slice = Copiers::kSlice;
+    // Where the sides overlap, slices have to be copied one after the other.
     const bool overlap = from < to + op->nbytes && to < from + op->nbytes;
-    const uint64_t slice = overlap ? op->nbytes : Copiers::kSlice;
-    const int workers = op->nbytes > slice ? Copiers::kThreads : 1;
+    const int workers = op->nbytes > slice && !overlap ? Copiers::kThreads : 1;
     op->assigned = op->nbytes;
     op->parts = static_cast<uint32_t>(workers);
     for (int i = 0; i < workers; ++i) {
@@ -161,7 +162,7 @@ void Lane::step(Op *part) {
     case OpKind::kChunkToDevice: {
       Op *parent = part->parent;
       Stream *stream = part->stream;
-      if (!stream->aborted && !stream->gone && !stream->failed(parent)) {
+      if (!stream->aborted && !stream->gone && !gave_up_ && !stream->failed(parent)) {
         const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned),
                                                     part->nbytes, part->chunk->base, part->nbytes,
                                                     ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);

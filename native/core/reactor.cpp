@@ -13,6 +13,8 @@ namespace {
 
 /// How long it may take to take its last reports.
 constexpr int64_t kLeaveMs = 3000;
+/// How long an aborted stream is waited for: it has nothing before the last callback.
+constexpr int64_t kAbortedMs = 100;
 
 const char *name_of(Family family) {
   switch (family) {
@@ -73,7 +75,7 @@ Status Reactor::choose(Family wanted, void *internal_raw) {
   return refused;
 }
 
-void Reactor::stop(void *internal_raw) {
+void Reactor::stop(void *internal_raw, bool is_aborted) {
   if (!thread_.joinable()) return;
   asked_.store(true, std::memory_order_release);
   if (completion_ != nullptr) {
@@ -81,13 +83,18 @@ void Reactor::stop(void *internal_raw) {
   } else {
     stopping_.store(true, std::memory_order_release);
   }
+  if (is_aborted && !ends_within(kAbortedMs)) stopping_.store(true, std::memory_order_release);
   thread_.join();
+}
+
+bool Reactor::ends_within(int64_t ms) const {
+  for (const int64_t deadline = now_ms() + ms; !ended() && now_ms() < deadline;) usleep(1000);
+  return ended();
 }
 
 bool Reactor::leave() {
   completion_->interrupt(nullptr, &stopping_);
-  for (int64_t deadline = now_ms() + kLeaveMs; !ended() && now_ms() < deadline;) usleep(1000);
-  if (ended()) {
+  if (ends_within(kLeaveMs)) {
     thread_.join();
     return true;
   }

@@ -23,8 +23,8 @@ class Reactor {
   /// From now on markers can be awaited.
   void go() { going_.store(true, std::memory_order_release); }
   /// Ends the thread. internal_raw: the stream whose order that is to keep; null: at once. Should nothing come for a
-  /// whole while (the stream is stuck, or the callback is lost), it ends without.
-  void stop(void *internal_raw);
+  /// whole while (the stream is stuck, or the callback is lost), it ends without; sooner, where it is aborted.
+  void stop(void *internal_raw, bool is_aborted = false);
   /// Ends it for a lane that is stuck, by another thread. False: it is stuck too, and goes on for ever.
   bool leave();
   bool ended() const { return ended_.load(std::memory_order_acquire); }
@@ -34,6 +34,7 @@ class Reactor {
  private:
   void run();
   void serve();
+  bool ends_within(int64_t ms) const;
   Device *const device_;
   std::thread thread_;
   pthread_t id_{};

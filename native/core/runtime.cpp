@@ -151,18 +151,23 @@ Status aiocann_runtime::choose_devices() {
 // ---- closing -----------------------------------------------------------------------------------------------
 
 void aiocann_runtime::start_close(int64_t timeout_ms, aiocann_op *op) {
+  const int64_t deadline = now_ms() + std::max<int64_t>(0, timeout_ms);
   {
     std::lock_guard<std::mutex> guard(close_mutex_);
-    if (phase_.load(std::memory_order_acquire) != Phase::kClosed) {
+    const Phase now = phase_.load(std::memory_order_acquire);
+    if (now != Phase::kClosed) {
       closers_.push_back(op);
       op = nullptr;
+      const bool hastens = close_started_ && deadline < close_deadline_ms_;
+      if (!close_started_ || hastens) close_deadline_ms_ = deadline;
+      if (hastens && now == Phase::kClosing) ask_to_close(deadline);
       if (close_started_) return;
       close_started_ = true;
     }
   }
   if (op != nullptr) return settle(op, Status::ok());  // closed already; its outcome has been told
   retain();
-  std::thread([this, timeout_ms] {
+  std::thread([this] {
     name_thread("aiocann-closer");
     Status status;
     bool was_open = false;
@@ -171,8 +176,9 @@ void aiocann_runtime::start_close(int64_t timeout_ms, aiocann_op *op) {
       opened_.wait(lock, [this] { return phase_.load() != Phase::kOpening; });
       was_open = phase_.load() == Phase::kOpen;
       phase_.store(Phase::kClosing, std::memory_order_release);
+      if (was_open) ask_to_close(close_deadline_ms_);
     }
-    if (was_open) status = close(timeout_ms);
+    if (was_open) status = close();
     std::vector<aiocann_op *> closers;
     {
       std::lock_guard<std::mutex> guard(close_mutex_);
@@ -197,15 +203,21 @@ void keep_for_ever(aiocann_runtime *rt) {
 
 }  // namespace
 
-Status aiocann_runtime::close(int64_t timeout_ms) {
-  const int64_t deadline = now_ms() + std::max<int64_t>(0, timeout_ms);
+void aiocann_runtime::ask_to_close(int64_t deadline_ms) {
+  for (auto &device : devices) {
+    if (device->is_open()) device->lane->ask_to_close(deadline_ms);
+  }
+}
+
+Status aiocann_runtime::close() {
+  const int64_t start = now_ms();
   std::vector<Lane *> lanes;
   for (auto &device : devices) {
     if (device->is_open()) lanes.push_back(device->lane.get());
   }
   uint64_t aborted = 0, stuck = 0, given_up = 0;
-  for (Lane *lane : lanes) lane->ask_to_close(deadline);
   for (Lane *lane : lanes) lane->wait_drained(&aborted, &stuck);
+  const auto waited = static_cast<long long>(now_ms() - start);
   for (Lane *lane : lanes) lane->stop();
   for (Lane *lane : lanes) lane->wait_stopped();
   // Before any op is given up: its host memory may be gone right after.
@@ -235,14 +247,13 @@ Status aiocann_runtime::close(int64_t timeout_ms) {
                          "Closing gave up after %lld ms: a call of the driver for device %d does "
                          "not return. %llu commands have failed; what they use on the device and "
                          "in pinned memory is leaked, as is the thread.",
-                         static_cast<long long>(timeout_ms), hung->index,
-                         static_cast<unsigned long long>(given_up));
+                         waited, hung->index, static_cast<unsigned long long>(given_up));
   }
   if (aborted + stuck == 0) return status;
   return Status::error(
       AIOCANN_E_TIMEOUT,
-      "Closing gave up after %lld ms: %llu commands had not ended, and have failed. %s",
-      static_cast<long long>(timeout_ms), static_cast<unsigned long long>(given_up),
+      "Closing gave up after %lld ms: %llu commands had not ended, and have failed. %s", waited,
+      static_cast<unsigned long long>(given_up),
       stuck == 0
           ? "The driver aborted them."
           : "The driver could not abort them all: what they use on the devices and in pinned "

@@ -80,7 +80,8 @@ struct aiocann_runtime {
   ~aiocann_runtime();
   aiocann::core::Status open();
   aiocann::core::Status choose_devices();
-  aiocann::core::Status close(int64_t timeout_ms);
+  void ask_to_close(int64_t deadline_ms);
+  aiocann::core::Status close();
 
   std::atomic<uint32_t> references_{1};
   std::atomic<aiocann::core::Phase> phase_{aiocann::core::Phase::kOpening};
@@ -91,8 +92,9 @@ struct aiocann_runtime {
   const aiocann::acl::Api *api_ = nullptr;
   aiocann::core::Lane *any_lane_ = nullptr;
 
-  std::mutex close_mutex_;  // guards the two below and the changes of phase_; a leaf
+  std::mutex close_mutex_;  // guards what is below and the changes of phase_; before a lane's gate
   std::condition_variable opened_;
   std::vector<aiocann_op *> closers_;  ///< shutdown ops to settle when closed
   bool close_started_ = false;
+  int64_t close_deadline_ms_ = 0;  ///< the earliest that was asked for
 };

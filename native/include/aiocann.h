@@ -125,7 +125,8 @@ typedef struct aiocann_config {
 int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, aiocann_runtime **rt,
                              aiocann_op **op);
 /* Drains every stream for at most timeout_ms, destroys what is idle, leaks (and counts) what is stuck, gives
- * the devices back, finalizes ACL if this runtime initialised it. Idempotent. */
+ * the devices back, finalizes ACL if this runtime initialised it. Idempotent; asked again, while it drains, with less
+ * time left, it hastens. */
 int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_loop *home,
                               aiocann_op **op);
 void aiocann_runtime_release(aiocann_runtime *rt);

@@ -256,7 +256,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
   if (const aclError code = check_unsafe_call("aclrtMemset", true)) return code;
   if (const aclError code = check_fill("aclrtMemset", context->device, devPtr, maxCount, count))
     return code;
-  fill_bytes(devPtr, static_cast<uint8_t>(value), count);
+  fill_bytes({"aclrtMemset"}, devPtr, static_cast<uint8_t>(value), count);
   return ACL_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include "sim/faults.hpp"
 #include "sim/machine.hpp"
 #include "sim/pool.hpp"
+#include "sim/stream.hpp"
 #include "sim/strict.hpp"
 
 namespace aiocann::sim {
@@ -16,15 +17,20 @@ namespace {
 constexpr uint64_t kChunk = 1ull << 20;
 constexpr uint64_t kParallelFrom = 4ull << 20;  ///< below, waking a helper costs more than it saves
 
+/// What is left of a task that its stream is to drop is not done: an abort also ends what is running.
+bool is_dropped(const Where &where) {
+  return where.stream != nullptr && where.stream->must_discard();
+}
+
 template <class Body>
-void for_chunks(uint64_t bytes, Body &&body) {
+void for_chunks(const Where &where, uint64_t bytes, Body &&body) {
   if (bytes < kParallelFrom) {
     body(0, bytes);
     return;
   }
   Pool::instance().parallel_for((bytes + kChunk - 1) / kChunk, [&](size_t i) {
     const uint64_t begin = i * kChunk;
-    body(begin, std::min(kChunk, bytes - begin));
+    if (!is_dropped(where)) body(begin, std::min(kChunk, bytes - begin));
   });
 }
 
@@ -41,7 +47,7 @@ void copy_bytes(const Where &where, void *dst, const void *src, uint64_t bytes) 
     memmove(dst, src, bytes);
     return;
   }
-  for_chunks(bytes, [&](uint64_t begin, uint64_t n) {
+  for_chunks(where, bytes, [&](uint64_t begin, uint64_t n) {
     memcpy(static_cast<char *>(dst) + begin, static_cast<const char *>(src) + begin, n);
   });
 }
@@ -52,6 +58,7 @@ void copy_rows(const Where &where, void *dst, uint64_t dst_pitch, const void *sr
   const uint64_t rows_per_chunk = std::max<uint64_t>(1, kChunk / std::max<uint64_t>(1, width));
   const uint64_t chunks = (height + rows_per_chunk - 1) / rows_per_chunk;
   const auto copy_chunk = [&](size_t i) {
+    if (is_dropped(where)) return;
     const uint64_t last = std::min(height, (i + 1) * rows_per_chunk);
     for (uint64_t row = i * rows_per_chunk; row < last; ++row) {
       memmove(static_cast<char *>(dst) + row * dst_pitch,
@@ -65,9 +72,9 @@ void copy_rows(const Where &where, void *dst, uint64_t dst_pitch, const void *sr
   }
 }
 
-void fill_bytes(void *dst, uint8_t value, uint64_t bytes) {
+void fill_bytes(const Where &where, void *dst, uint8_t value, uint64_t bytes) {
   if (strict::is_on()) strict::writes(dst, bytes);
-  for_chunks(bytes, [&](uint64_t begin, uint64_t n) {
+  for_chunks(where, bytes, [&](uint64_t begin, uint64_t n) {
     memset(static_cast<char *>(dst) + begin, value, n);
   });
 }

@@ -246,7 +246,7 @@ Stream::Outcome Stream::execute_memset(const Task &task, const MemsetTask &fill)
     fail_task(task, code);
     return Outcome::kDone;
   }
-  fill_bytes(fill.dst, fill.value, fill.bytes);
+  fill_bytes({"memset", this, task.id}, fill.dst, fill.value, fill.bytes);
   count(g_counters.memsets);
   return Outcome::kDone;
 }

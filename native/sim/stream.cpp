@@ -343,7 +343,8 @@ void Stream::discard(aclError code) {
   };
   while (!reached() && !machine_is_stopping()) {
     kick();
-    // A task that is running cannot be stopped; a stream that is about to block is caught by the next kick.
+    // A copy that is running stops at its next chunk, a kernel runs to its end; a stream that is about to block is
+    // caught by the next kick.
     if (!spin_for(kHostSpinNs, reached)) sched_yield();
   }
 }

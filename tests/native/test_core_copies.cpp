@@ -103,11 +103,13 @@ void host_to_host_in_order() {
     aiocann_mem_release(buffer);
   }
   // Within one array, overlapping.
-  auto bytes = pattern(9 * kMiB, 3);
-  auto expected = bytes;
-  std::memmove(&expected[1000], &expected[0], 8 * kMiB);
-  finish(rt.loop, rt.copy(stream, of(bytes, 1000), of(bytes), 8 * kMiB));
-  CHECK(bytes == expected);
+  for (const auto &[to, from] : {std::pair{1000, 0}, std::pair{0, 1000}}) {
+    auto bytes = pattern(11 * kMiB, 3);
+    auto expected = bytes;
+    std::memmove(&expected[to], &expected[from], 10 * kMiB);
+    finish(rt.loop, rt.copy(stream, of(bytes, to), of(bytes, from), 10 * kMiB));
+    CHECK(bytes == expected);
+  }
   rt.close(stream);
 }
 

@@ -271,6 +271,31 @@ void bytes_are_counted_by_direction() {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
+/// Until a copy, or fill, that had begun did not come to its end.
+void an_abort_ends_what_is_running() {
+  constexpr size_t kLarge = 192 * kMiB;
+  char *from = static_cast<char *>(pinned_memory(kLarge)),
+       *to = static_cast<char *>(device_memory(kLarge));
+  memset(from, 1, kLarge);
+  for (const bool fills : {false, true}) {
+    bool unfinished = false;
+    for (int i = 0; i < 20 && !unfinished; ++i) {
+      CHECK_OK(aclrtMemset(to, kLarge, 0, kLarge));
+      aclrtStream stream = new_stream();
+      CHECK_OK(fills
+                   ? aclrtMemsetAsync(to, kLarge, 1, kLarge, stream)
+                   : aclrtMemcpyAsync(to, kLarge, from, kLarge, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+      while (__atomic_load_n(to, __ATOMIC_ACQUIRE) == 0) sched_yield();
+      CHECK_OK(aclrtStreamAbort(stream));
+      unfinished = to[kLarge - 1] == 0;
+      CHECK_OK(aclrtDestroyStreamForce(stream));
+    }
+    CHECK(unfinished);
+  }
+  CHECK_OK(aclrtFree(to));
+  CHECK_OK(aclrtFreeHost(from));
+}
+
 }  // namespace
 
 int main() {
@@ -287,6 +312,7 @@ int main() {
   memory_freed_under_a_queued_copy_faults();
   reaching_into_the_padding_is_misuse_only();
   bytes_are_counted_by_direction();
+  an_abort_ends_what_is_running();
   CHECK_EQ(counter("live_allocations"), 0);
   CHECK_EQ(counter("live_pinned"), 0);
   CHECK_OK(aclrtResetDevice(0));
