@@ -82,16 +82,7 @@ def enqueue(
             orphans.adopt(op, scratch.op[0])
         scratch.op[0] = NULL
     except BaseException:
-        if scratch.op[0] != NULL:
-            _salvage(
-                scratch,
-                op,
-                home,
-                lambda pointer: cls(
-                    kind, pointer, home, operands, stream, result, finish
-                ),
-            )
-        _give(scratch)
+        _rescue(scratch, op, home, kind, operands, stream, result, finish, cls)
         raise
     _give(scratch)
     return op
@@ -129,32 +120,33 @@ def enqueue_allocation(
                 orphans.adopt(op, scratch.op[0])
             scratch.op[0] = NULL
     except BaseException:
-        if scratch.op[0] != NULL:
-            _salvage(
-                scratch,
-                op,
-                home,
-                lambda pointer: Operation(kind, pointer, home, (made,), result=made),
-            )
-        _give(scratch)
+        _rescue(scratch, op, home, kind, (made,), None, made, None, Operation)
         raise
     _give(scratch)
     return op
 
 
-def _salvage(
+def _rescue(
     scratch: Scratch,
     op: Operation[Any] | None,
     home: Home,
-    make: Callable[[Any], Operation[Any]],
+    kind: str,
+    operands: tuple[Any, ...],
+    stream: Stream | None,
+    result: Any,
+    finish: Callable[[Any], Any] | None,
+    cls: type[Operation[Any]],
 ) -> None:
-    """Enter an op whose enqueueing was interrupted; nobody will await it."""
+    """Enter the op of an interrupted call, if it began one; nobody will await it."""
     pointer = scratch.op[0]
-    if op is None:
-        # The constructor's last act may have been the entry.
-        op = in_flight.get(lib.aiocann_op_id(pointer)) or make(pointer)
-        op._owns = True
-    if home is orphans:
-        orphans.adopt(op, pointer)
-    lib.aiocann_op_abandon(pointer)
-    scratch.op[0] = NULL
+    if pointer != NULL:
+        if op is None:
+            # The constructor's last act may have been the entry.
+            op = in_flight.get(lib.aiocann_op_id(pointer))
+            op = op or cls(kind, pointer, home, operands, stream, result, finish)
+            op._owns = True
+        if home is orphans:
+            orphans.adopt(op, pointer)
+        lib.aiocann_op_abandon(pointer)
+        scratch.op[0] = NULL
+    _give(scratch)
