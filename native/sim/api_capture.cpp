@@ -17,30 +17,35 @@
 namespace aiocann::sim {
 namespace {
 
-constexpr uint32_t kNeverCaptured =
-    ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
 constexpr int64_t kDestroyGraceMs = 10000;
 
-aclError find_named_stream(aclrtStream handle, Stream **stream) {
-  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the stream is NULL");
-  return find_stream(handle, stream);
+/// 207000 for the models of conditional tasks: they come and go with that which runs them.
+aclError refuse_body(const char *function, const Model *model) {
+  if (model->kind != Model::Kind::kBody) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: model %u belongs to a conditional task",
+              function, model->id);
 }
 
-/// 100000 for NULL, 107000 for what is no model, 107004 for one of another context.
-aclError require_model(aclmdlRI handle, Model **model) {
-  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the model is NULL");
-  *model = find_model(handle);
-  if (*model == nullptr)
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "the model does not exist (any more)");
-  Context *context = nullptr;
-  if (const aclError code = require_context(&context)) return code;
-  if ((*model)->context == context) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_MODEL_CONTEXT, "the model was not made in the current context");
+/// A built graph must have been given an end, and its streams must be bound to it still.
+aclError check_built(Model *model) {
+  std::lock_guard<std::mutex> lock(model->mutex);
+  if (model->state.load() != Model::State::kReady)
+    return fail(ACL_ERROR_RT_MODEL_EXECUTE, "the build of model %u has not ended", model->id);
+  if (!model->has_end)
+    return fail(ACL_ERROR_RT_MODEL_EXECUTE, "model %u has no end task: call aclmdlRIEndTask",
+                model->id);
+  const bool is_bound = std::all_of(model->branches.begin(), model->branches.end(),
+                                    [](const auto &branch) { return branch.stream != nullptr; });
+  if (is_bound) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_STREAM_MODEL, "a stream of model %u is not bound to it any more",
+              model->id);
 }
 
 /// A model that can be executed.
-aclError require_complete(aclmdlRI handle, Model **model) {
+aclError require_complete(const char *function, aclmdlRI handle, Model **model) {
   if (const aclError code = require_model(handle, model)) return code;
+  if (const aclError code = refuse_body(function, *model)) return code;
+  if ((*model)->kind == Model::Kind::kBuilt) return check_built(*model);
   if ((*model)->state.load() == Model::State::kReady) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_MODEL_CAPTURED, "the model is still being captured");
 }
@@ -71,6 +76,12 @@ const char *name_of(const ModelNode &node) {
     const char *operator()(const WaitFlagTask &) { return "external event wait"; }
     const char *operator()(const WaitExternalTask &) { return "external event wait"; }
     const char *operator()(const ResetFlagTask &) { return "external event reset"; }
+    const char *operator()(const FlowTask &task) { return std::visit(*this, task.flow->step); }
+    const char *operator()(const GoToLabel &) { return "label switch"; }
+    const char *operator()(const GoToBranch &) { return "stream switch"; }
+    const char *operator()(const BeginBranch &) { return "stream activation"; }
+    const char *operator()(const EndGraph &) { return "end of the graph"; }
+    const char *operator()(const RunBody &) { return "conditional task"; }
     const char *operator()(...) { return "task"; }
   };
   return std::visit(Namer{}, node.task->payload);
@@ -104,13 +115,8 @@ aclError with_branch(aclrtStream stream, Body &&body) {
   return body(target, model, branch);
 }
 
-}  // namespace
-}  // namespace aiocann::sim
-
-using namespace aiocann::sim;
-
-aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
-  ACL_ENTRY();
+/// Checks of both ways to begin a capture.
+aclError begin(aclrtStream stream, Model *body, aclmdlRICaptureMode mode) {
   Stream *target = nullptr;
   if (const aclError code = find_named_stream(stream, &target)) return code;
   if (mode < ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
@@ -121,7 +127,42 @@ aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
                 target->flags());
   if (target == target->context()->default_stream)
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the default stream cannot be captured");
-  return begin_capture(target, mode);
+  return begin_capture(target, mode, body);
+}
+
+}  // namespace
+
+aclError require_model(aclmdlRI handle, Model **model) {
+  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the model is NULL");
+  *model = find_model(handle);
+  if (*model == nullptr)
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "the model does not exist (any more)");
+  Context *context = nullptr;
+  if (const aclError code = require_context(&context)) return code;
+  if ((*model)->context == context) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_MODEL_CONTEXT, "the model was not made in the current context");
+}
+
+}  // namespace aiocann::sim
+
+using namespace aiocann::sim;
+
+aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
+  ACL_ENTRY();
+  return begin(stream, nullptr, mode);
+}
+
+aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
+                                       aclmdlRICaptureMode mode) {
+  ACL_ENTRY();
+  REQUIRE_NOT_NULL(stream);
+  if (const aclError code = require_hbm_soc("a conditional task")) return code;
+  Model *body = nullptr;
+  if (const aclError code = require_model(modelRI, &body)) return code;
+  if (body->kind != Model::Kind::kBody)
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "model %u does not belong to a conditional task",
+                body->id);
+  return begin(stream, body, mode);
 }
 
 aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status,
@@ -143,14 +184,17 @@ aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *statu
   return ACL_SUCCESS;
 }
 
+/// A body is known already: `modelRI` may be NULL for it, and stays as it is where its capture failed.
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI) {
   ACL_ENTRY();
-  REQUIRE_NOT_NULL(modelRI);
   Stream *target = nullptr;
   if (const aclError code = find_named_stream(stream, &target)) return code;
+  const Model *const capturing = target->capture();
+  const bool is_body = capturing != nullptr && capturing->kind == Model::Kind::kBody;
+  if (!is_body) REQUIRE_NOT_NULL(modelRI);
   Model *model = nullptr;
   const aclError code = end_capture(target, &model);
-  *modelRI = model;
+  if (modelRI != nullptr && (code == ACL_SUCCESS || !is_body)) *modelRI = model;
   return code;
 }
 
@@ -167,11 +211,14 @@ aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode) {
 aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream) {
   ACL_ENTRY();
   Model *model = nullptr;
-  if (const aclError code = require_complete(modelRI, &model)) return code;
+  if (const aclError code = require_complete(__func__, modelRI, &model)) return code;
   Stream *target = nullptr;
   if (const aclError code = find_stream(stream, &target)) return code;
   if (target->capture() != nullptr)
     return fail(ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is capturing", target->id());
+  if ((target->flags() & kNeverCaptured) != 0)
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "a stream with flags 0x%x executes no models",
+                target->flags());
   return enqueue(model, target);
 }
 
@@ -181,7 +228,7 @@ aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout %d: expected -1 or more than 0 milliseconds",
                 timeout);
   Model *model = nullptr;
-  if (const aclError code = require_complete(modelRI, &model)) return code;
+  if (const aclError code = require_complete(__func__, modelRI, &model)) return code;
   Stream *own = nullptr;
   if (const aclError code = create_stream(model->context, 0, 0, &own)) return code;
   aclError code = enqueue(model, own);
@@ -196,6 +243,7 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI) {
   ACL_ENTRY();
   Model *model = nullptr;
   if (const aclError code = require_model(modelRI, &model)) return code;
+  if (const aclError code = refuse_body(__func__, model)) return code;
   if (model->is_capturing())
     return fail(ACL_ERROR_RT_MODEL_CAPTURED, "the model is still being captured");
   if (is_updating(*model))

@@ -169,7 +169,8 @@ aclError submit_external(Event *event, Stream *on, bool is_record) {
 /// Counted while it is queued, for aclrtQueryEventWaitStatus.
 template <class Wait>
 aclError submit_wait(Stream *stream, Event *event, Wait &&wait) {
-  if (stream->capture() != nullptr) return stream->submit(std::forward<Wait>(wait));
+  if (stream->capture() != nullptr || stream->bound() != nullptr)
+    return stream->submit(std::forward<Wait>(wait));
   event->pending_waits.fetch_add(1);
   const aclError code = stream->submit(std::forward<Wait>(wait));
   if (code != ACL_SUCCESS) event->pending_waits.fetch_sub(1);
@@ -183,7 +184,14 @@ aclError find_for_use(aclrtEvent handle, Event **event) {
   return fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for use on the device only");
 }
 
+/// Graphs that are built take events with a flag of their own: others have no meaning but when they are called.
+aclError check_bound_use(const Event *event, const Stream *on) {
+  if (on->bound() == nullptr || event->kind == EventKind::kFlag) return ACL_SUCCESS;
+  return not_supported("use on a stream that is bound to a model");
+}
+
 aclError record(Event *event, Stream *on) {
+  if (const aclError code = check_bound_use(event, on)) return code;
   if ((event->flags & ACL_EVENT_EXTERNAL) == 0 && (on->capture() != nullptr || event->capture())) {
     std::lock_guard<std::mutex> lock(on->context()->capture_mutex);
     if (on->capture() != nullptr || event->capture()) return record_captured(event, on);
@@ -204,6 +212,7 @@ aclError wait(aclrtStream stream, aclrtEvent handle, uint32_t timeout_s) {
   if (!event->can_be_waited_for()) return not_supported("waiting");
   Stream *on = nullptr;
   if (const aclError code = find_stream(stream, &on)) return code;
+  if (const aclError code = check_bound_use(event, on)) return code;
   if (event->capture()) {
     std::lock_guard<std::mutex> lock(on->context()->capture_mutex);
     if (event->capture()) return wait_captured(event, on);

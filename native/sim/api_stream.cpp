@@ -47,6 +47,12 @@ aclError check_destroy(aclrtStream handle, Stream **stream) {
   return refuse_captured(*stream);
 }
 
+/// 507000 for calls that a stream does not take which is part of a graph.
+aclError refuse_bound(const Stream *stream) {
+  if (stream->bound() == nullptr) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_INTERNAL_ERROR, "stream %d is bound to a model", stream->id());
+}
+
 /// An injected fault can make a task that not even an abort ends.
 aclError refuse_abort(const Stream *stream) {
   const aclError code = stream->abort_refusal();
@@ -105,6 +111,7 @@ aclError aclrtStreamAbort(aclrtStream stream) {
                 machine().config().soc->name);
   }
   if (const aclError code = refuse_captured(target)) return code;
+  if (const aclError code = refuse_bound(target)) return code;
   if (const aclError code = refuse_abort(target)) return code;
   target->set_error(
       ACL_ERROR_RT_STREAM_ABORT);  // for a synchronisation that waits already, and the next one
@@ -120,6 +127,7 @@ aclError aclrtStreamStop(aclrtStream stream) {
   Stream *target = nullptr;
   if (const aclError code = find_stream(stream, &target)) return code;
   if (const aclError code = refuse_captured(target)) return code;
+  if (const aclError code = refuse_bound(target)) return code;
   if (const aclError code = refuse_abort(target)) return code;
   target->stop_running();
   return ACL_SUCCESS;
@@ -195,6 +203,8 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "%s takes no NULL stream here",
                 machine().config().soc->name);
   }
+  if (target->bound() != nullptr)
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is bound to a model", target->id());
   const bool stop = (mode & 1) != 0;  // only the low bit counts
   std::atomic<bool> &stops = target->context()->stop_on_failure;
   if (stops.load() && !stop) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "sim/device.hpp"
 #include "sim/error.hpp"
+#include "sim/faults.hpp"
 #include "sim/lookup.hpp"
 #include "sim/stream.hpp"
 #include "sim/thread_state.hpp"
@@ -51,12 +53,10 @@ int mode_of_thread(uint32_t tid) {
 
 }  // namespace
 
-Model::Model(Context *context, Stream *origin, aclmdlRICaptureMode mode, uint32_t tid)
-    : id(g_next_model_id.fetch_add(1)),
-      context(context),
-      origin_uid(origin->uid()),
-      mode(mode),
-      tid(tid) {
+Model::Model(Context *context, Kind kind)
+    : id(g_next_model_id.fetch_add(1)), context(context), kind(kind) {
+  retain();  // by its handle
+  state.store(kind == Kind::kBuilt ? State::kBuilding : State::kEmpty);
   std::lock_guard<std::mutex> lock(models().mutex);
   models().living.insert(this);
 }
@@ -67,6 +67,13 @@ Model *find_model(aclmdlRI handle) {
   std::lock_guard<std::mutex> lock(models().mutex);
   Model *const model = static_cast<Model *>(handle);
   return models().living.count(model) != 0 ? model : nullptr;
+}
+
+bool is_living(uint32_t model_id) {
+  std::lock_guard<std::mutex> lock(models().mutex);
+  const auto &all = models().living;
+  return std::any_of(all.begin(), all.end(),
+                     [model_id](const Model *model) { return model->id == model_id; });
 }
 
 TaskGroup *find_task_group(aclrtTaskGrp handle) {
@@ -80,10 +87,45 @@ TaskGroup *find_task_group(aclrtTaskGrp handle) {
   return nullptr;
 }
 
+std::shared_ptr<Conditional> find_conditional(aclmdlRICondHandle handle, Model **model) {
+  std::lock_guard<std::mutex> lock(models().mutex);
+  for (Model *candidate : models().living) {
+    std::lock_guard<std::mutex> model_lock(candidate->mutex);
+    for (const auto &conditional : candidate->conditionals) {
+      if (conditional.get() != handle) continue;
+      *model = candidate;
+      return conditional;
+    }
+  }
+  return nullptr;
+}
+
+/// Its streams are bound to nothing any more.
+static void unbind_all(Model *model) {
+  std::vector<Stream *> streams;
+  {
+    std::lock_guard<std::mutex> lock(model->mutex);
+    for (Model::Branch &branch : model->branches) {
+      if (branch.stream != nullptr) streams.push_back(std::exchange(branch.stream, nullptr));
+    }
+  }
+  for (Stream *stream : streams) stream->set_bound(nullptr);
+}
+
 void forget_model(Model *model) {
   {
     std::lock_guard<std::mutex> lock(models().mutex);
     if (models().living.erase(model) == 0) return;
+  }
+  if (model->kind == Model::Kind::kBuilt) unbind_all(model);
+  std::vector<std::shared_ptr<Conditional>> conditionals;
+  {
+    std::lock_guard<std::mutex> lock(model->mutex);
+    conditionals = model->conditionals;
+  }
+  for (const auto &conditional : conditionals) {
+    conditional->memory->free(conditional->value);
+    for (const auto &body : conditional->bodies) forget_model(static_cast<Model *>(body.get()));
   }
   model->release();
 }
@@ -97,6 +139,19 @@ void forget_models(const Context *context) {
     }
   }
   for (Model *model : found) forget_model(model);
+}
+
+void Model::begin_capture(Stream *origin, aclmdlRICaptureMode capture_mode) {
+  origin_uid = origin->uid();
+  mode = capture_mode;
+  tid = thread_state().tid;
+  state.store(State::kCapturing);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    add_branch(origin);
+  }
+  count_begin(*this, 1);
+  origin->set_capture(this);
 }
 
 void Model::invalidate() {
@@ -121,6 +176,10 @@ uint32_t Model::add_branch(Stream *stream) {
 aclError Model::append(Stream *stream, Task task) {
   if (state.load() == State::kInvalid)
     return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture of stream %d is invalid",
+                stream->id());
+  if (kind == Kind::kBuilt && state.load() != State::kBuilding)
+    return fail(ACL_ERROR_RT_STREAM_MODEL,
+                "stream %d is bound to a model whose build has ended: it takes no more tasks",
                 stream->id());
   if (std::holds_alternative<CallbackTask>(task.payload))
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -180,9 +239,24 @@ aclError Model::complete() {
           "a stream was taken into the capture and not joined back: its last task must be the "
           "recording of an event that the origin waits for");
   }
+  for (const auto &conditional : conditionals) {
+    for (const auto &held : conditional->bodies) {
+      const auto &body = static_cast<const Model &>(*held);
+      if (body.is_capturing())
+        return fail(ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING,
+                    "the capture of a conditional task's model %u has not ended", body.id);
+      if (body.state.load() == State::kDropped)
+        return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+                    "the capture of a conditional task's model %u failed", body.id);
+    }
+  }
+  order_nodes();
+  return ACL_SUCCESS;
+}
+
+void Model::order_nodes() {
   order.resize(branches.size());
   for (uint32_t i = 0; i < nodes.size(); ++i) order[nodes[i].branch].push_back(i);
-  return ACL_SUCCESS;
 }
 
 aclError check_unsafe_call(const char *function, bool sync) {
@@ -205,19 +279,15 @@ aclError check_unsafe_call(const char *function, bool sync) {
               function);
 }
 
-aclError begin_capture(Stream *stream, aclmdlRICaptureMode mode) {
+aclError begin_capture(Stream *stream, aclmdlRICaptureMode mode, Model *body) {
   Context *const context = stream->context();
   std::lock_guard<std::mutex> lock(context->capture_mutex);
+  if (body != nullptr && body->state.load() != Model::State::kEmpty)
+    return fail(ACL_ERROR_RT_MODEL_CAPTURED, "model %u was captured into already", body->id);
   if (stream->capture() != nullptr)
     return fail(ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is capturing already", stream->id());
-  auto *model = new Model(context, stream, mode, thread_state().tid);
-  model->retain();  // by its handle
-  {
-    std::lock_guard<std::mutex> model_lock(model->mutex);
-    model->add_branch(stream);
-  }
-  count_begin(*model, 1);
-  stream->set_capture(model);
+  Model *const model = body != nullptr ? body : new Model(context, Model::Kind::kCaptured);
+  model->begin_capture(stream, mode);
   return ACL_SUCCESS;
 }
 
@@ -236,10 +306,21 @@ static void leave_capture(Model *model, Model::State outcome) {
   }
   count_begin(*model, -1);
   model->state.store(outcome);
+  if (outcome != Model::State::kDropped) return;
+  for (const auto &conditional : model->conditionals) {
+    for (const auto &held : conditional->bodies) {
+      auto *const body = static_cast<Model *>(held.get());
+      if (body->is_capturing()) leave_capture(body, Model::State::kDropped);
+    }
+  }
+}
+
+/// It has failed. Bodies stay with the graph that they are for.
+static void drop_model(Model *model) {
+  if (model->kind != Model::Kind::kBody) forget_model(model);
 }
 
 aclError end_capture(Stream *stream, Model **result) {
-  *result = nullptr;
   std::lock_guard<std::mutex> lock(stream->context()->capture_mutex);
   Model *const model = stream->capture();
   if (model == nullptr)
@@ -260,7 +341,7 @@ aclError end_capture(Stream *stream, Model **result) {
   if (code == ACL_SUCCESS)
     *result = model;
   else
-    forget_model(model);
+    drop_model(model);
   return code;
 }
 
@@ -275,7 +356,43 @@ void drop_capture(Stream *stream) {
     return;
   }
   leave_capture(model, Model::State::kDropped);
-  forget_model(model);
+  drop_model(model);
+}
+
+aclError bind_stream(Model *model, Stream *stream, bool is_head) {
+  std::lock_guard<std::mutex> lock(model->context->capture_mutex);
+  if (stream->bound() != nullptr)
+    return fail(ACL_ERROR_RT_STREAM_MODEL, "stream %d is bound to model %u already", stream->id(),
+                stream->bound()->id);
+  if (model->state.load() != Model::State::kBuilding)
+    return fail(ACL_ERROR_RT_STREAM_MODEL, "the build of model %u has ended", model->id);
+  {
+    std::lock_guard<std::mutex> model_lock(model->mutex);
+    model->branches[model->add_branch(stream)].is_head = is_head;
+  }
+  stream->set_bound(model);
+  return ACL_SUCCESS;
+}
+
+aclError unbind_stream(Model *model, Stream *stream) {
+  std::lock_guard<std::mutex> lock(model->context->capture_mutex);
+  if (stream->bound() != model)
+    return fail(ACL_ERROR_RT_STREAM_MODEL, "stream %d is not bound to model %u", stream->id(),
+                model->id);
+  {
+    std::lock_guard<std::mutex> model_lock(model->mutex);
+    model->branches[model->branch_of(stream)].stream = nullptr;
+  }
+  stream->set_bound(nullptr);
+  return ACL_SUCCESS;
+}
+
+void drop_binding(Stream *stream) {
+  Model *const model = stream->bound();
+  if (model == nullptr) return;
+  if (model->context->alive.load())
+    misuse("stream %d was destroyed while it was bound to model %u", stream->id(), model->id);
+  unbind_stream(model, stream);
 }
 
 aclError join_capture(Model *model, Stream *stream) {

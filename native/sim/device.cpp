@@ -129,6 +129,11 @@ aclError find_stream(aclrtStream handle, Stream **stream) {
               "the stream was not created in the current context, or was destroyed");
 }
 
+aclError find_named_stream(aclrtStream handle, Stream **stream) {
+  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the stream is NULL");
+  return find_stream(handle, stream);
+}
+
 aclError find_event(aclrtEvent handle, Event **event) {
   if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the event is NULL");
   for (int d = 0; d < machine().device_count(); ++d) {
@@ -197,6 +202,7 @@ void destroy_stream(Stream *stream) {
   tell_stream_state(stream, ACL_RT_STREAM_STATE_DESTROY_PRE);
   stream->alive.store(false, std::memory_order_release);
   drop_capture(stream);
+  drop_binding(stream);
   drop_subscription(stream);
   stream->close();
   {

@@ -91,6 +91,10 @@ Lateness lateness(const char *family) {
 
 }  // namespace
 
+bool Stream::may_use(const void *begin, uint64_t bytes, const char *user) const {
+  return is_usable(device_, begin, bytes, user);
+}
+
 Stream::Outcome Stream::execute(const Task &task) {
   count(g_counters.tasks);
   struct Visitor {
@@ -127,6 +131,7 @@ Stream::Outcome Stream::execute(const Task &task) {
     }
     /// Graphs look at it by themselves.
     Outcome operator()(const WaitExternalTask &) { return Outcome::kDone; }
+    Outcome operator()(const FlowTask &) { return Outcome::kDone; }
     Outcome operator()(const RunModelTask &run) { return stream->execute_model(task, run); }
     Outcome operator()(const UpdateModelTask &update) {
       Model &model = static_cast<Model &>(*update.model);

@@ -17,6 +17,8 @@ aclError require_context(Context **context);
 /// NULL is the default stream of the current context. 107002 without a context, 107003 for a stream of another
 /// context or one that was destroyed.
 aclError find_stream(aclrtStream handle, Stream **stream);
+/// Likewise, but 100000 for NULL.
+aclError find_named_stream(aclrtStream handle, Stream **stream);
 /// 100000 for NULL, 107000 for what is not a living event.
 aclError find_event(aclrtEvent handle, Event **event);
 aclError find_notify(aclrtNotify handle, Notify **notify);

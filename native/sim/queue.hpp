@@ -116,6 +116,12 @@ struct RunModelTask {
   Ref<ModelBase> model;
 };
 
+/// What steers a graph (flow.hpp). In a graph alone.
+struct Flow;
+struct FlowTask {
+  std::shared_ptr<const Flow> flow;
+};
+
 /// Puts another kernel in the place of one in a graph.
 struct UpdateModelTask {
   Ref<ModelBase> model;
@@ -140,7 +146,7 @@ using Payload = std::variant<CopyTask, Copy2dTask, BufferCopyTask, MemsetTask, R
                              WaitPointTask, WaitFlagTask, ResetFlagTask, RecordNotifyTask,
                              WaitNotifyTask, RecordSharedTask, WaitSharedTask, ValueWriteTask,
                              ValueWaitTask, RecordExternalTask, WaitExternalTask, RunModelTask,
-                             UpdateModelTask, CallbackTask, HostFuncTask, KernelTask>;
+                             FlowTask, UpdateModelTask, CallbackTask, HostFuncTask, KernelTask>;
 
 inline bool is_copy(const Payload &payload) {
   return std::holds_alternative<CopyTask>(payload) || std::holds_alternative<Copy2dTask>(payload) ||

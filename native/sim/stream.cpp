@@ -49,6 +49,7 @@ void Stream::open(Device *device, Context *context, uint32_t priority, uint32_t 
   caches_op_info.store(false);
   loss_is_reported_ = false;
   capture_.store(nullptr);
+  bound_.store(nullptr);
   update_ = nullptr;
   alive.store(true, std::memory_order_release);
 }
@@ -62,11 +63,13 @@ aclError Stream::refusal() const {
               device_->index);
 }
 
-void Stream::set_capture(Model *model) {
+void Stream::set_capture(Model *model) { set_model(&capture_, model); }
+void Stream::set_bound(Model *model) { set_model(&bound_, model); }
+
+void Stream::set_model(std::atomic<Model *> *member, Model *model) {
   std::lock_guard<std::mutex> lock(submit_mutex_);
-  Model *const before = capture_.load();
   if (model != nullptr) model->retain();
-  capture_.store(model, std::memory_order_release);
+  Model *const before = member->exchange(model, std::memory_order_acq_rel);
   if (before != nullptr) before->release();
 }
 
@@ -80,7 +83,8 @@ bool Stream::set_update(TaskGroup *group) {
 
 /// With the submission lock, which submit() has.
 aclError Stream::divert(Payload payload, ThreadState &thread) {
-  if (Model *model = capture_.load()) {
+  Model *const captured_in = capture_.load();
+  if (Model *const model = captured_in != nullptr ? captured_in : bound_.load()) {
     thread.last_task_id = next_task_id_;
     return model->append(this, Task{next_task_id_++, thread.tid, std::move(payload)});
   }
@@ -204,6 +208,12 @@ Pause *Stream::pause_of_fault(const Task &task) {
   const uint64_t number = completed_.load(std::memory_order_relaxed);
   if (!faults_armed() || examined_ == number) return nullptr;
   examined_ = number;
+  pause_ = begin_pause_of_fault(task);
+  return pause_.get();
+}
+
+/// Empty: no fault holds the task back.
+Ref<Pause> Stream::begin_pause_of_fault(const Task &task) {
   FaultKind delay = FaultKind::kCopyDelay, stall = FaultKind::kCopyStall;
   const char *name = "memcpy";
   if (const auto *kernel = std::get_if<KernelTask>(&task.payload)) {
@@ -213,15 +223,14 @@ Pause *Stream::pause_of_fault(const Task &task) {
   } else if (std::holds_alternative<MemsetTask>(task.payload)) {
     name = "memset";
   } else if (!is_copy(task.payload)) {
-    return nullptr;
+    return {};
   }
   if (const auto code = strike(stall, name)) {
     abort_refusal_.store(*code);
-    pause_ = begin_pause(0);
-  } else if (const auto ms = strike(delay, name)) {
-    pause_ = begin_pause(static_cast<uint64_t>(*ms));
+    return begin_pause(0);
   }
-  return pause_.get();
+  if (const auto ms = strike(delay, name)) return begin_pause(static_cast<uint64_t>(*ms));
+  return {};
 }
 
 void Stream::end_pause_of_fault() {

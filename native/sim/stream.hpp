@@ -27,6 +27,8 @@ struct TaskGroup;
 class Subscriber;
 
 class Stream {
+  friend class Replay;
+
  public:
   Stream();
   ~Stream();
@@ -47,7 +49,8 @@ class Stream {
     {
       std::lock_guard<std::mutex> lock(submit_mutex_);
       if (const aclError code = refusal()) return code;
-      if (capture_.load(std::memory_order_relaxed) != nullptr || update_ != nullptr)
+      if (capture_.load(std::memory_order_relaxed) != nullptr ||
+          bound_.load(std::memory_order_relaxed) != nullptr || update_ != nullptr)
         return divert(Payload(std::forward<T>(payload)), thread);
       thread.last_task_id = next_task_id_;
       queue_.push(next_task_id_++, thread.tid, std::forward<T>(payload), std::move(uses));
@@ -95,6 +98,9 @@ class Stream {
   /// Where tasks go instead of the queue; changed under the context's capture lock.
   Model *capture() const { return capture_.load(std::memory_order_acquire); }
   void set_capture(Model *model);
+  /// The model that is built of what the stream is given; likewise.
+  Model *bound() const { return bound_.load(std::memory_order_acquire); }
+  void set_bound(Model *model);
   /// Kernels that are submitted from now on take the place of those of the group; nullptr: no more. Answers whether
   /// all were replaced.
   bool set_update(TaskGroup *group);
@@ -137,12 +143,14 @@ class Stream {
     kAgain,    ///< look at the task once more
   };
 
+  void set_model(std::atomic<Model *> *member, Model *model);
   aclError refusal() const;
   aclError divert(Payload payload, ThreadState &thread);
   aclError enqueue_update(KernelTask kernel, ThreadState &thread);
   void finish_task();
   bool hold_if_gated();
   Pause *pause_of_fault(const Task &task);
+  Ref<Pause> begin_pause_of_fault(const Task &task);
   void end_pause_of_fault();
 
   // Waits of the task at the front.
@@ -153,6 +161,7 @@ class Stream {
 
   // execute.cpp
   Outcome execute(const Task &task);
+  bool may_use(const void *begin, uint64_t bytes, const char *user) const;
   void discard_task(Task &task);
   Outcome execute_copy(const Task &task, const CopyTask &copy);
   Outcome execute_copy2d(const Task &task, const Copy2dTask &copy);
@@ -167,10 +176,8 @@ class Stream {
   Outcome execute_value_wait(const Task &task, const ValueWaitTask &wait);
   bool value_has_come(const ValueWaitTask &wait);
 
-  // model_run.cpp
+  // model_run.cpp; class Replay goes along the graph
   Outcome execute_model(const Task &task, const RunModelTask &run_task);
-  Outcome step_branch(const Model &model, uint32_t branch, bool *moved);
-  std::optional<bool> try_wait(const Payload &payload);
   void end_model_run(const RunModelTask &run_task);
   void fail_task(const Task &failed, aclError code);
 
@@ -183,9 +190,9 @@ class Stream {
   std::mutex submit_mutex_;
   uint32_t next_task_id_ = 0;
   TaskQueue queue_;
-  std::atomic<Model *> capture_{nullptr};  ///< written with the submission lock
-  TaskGroup *update_ = nullptr;            ///< likewise
-  size_t updated_ = 0;                     ///< kernels of it that were replaced
+  std::atomic<Model *> capture_{nullptr}, bound_{nullptr};  ///< written with the submission lock
+  TaskGroup *update_ = nullptr;                             ///< likewise
+  size_t updated_ = 0;                                      ///< kernels of it that were replaced
   Gate *blocked_on_ = nullptr;
   /// Of the task at the front, when it is a blocking callback.
   enum class Phase : uint8_t { kFresh, kWaiting, kReturned };
