@@ -11,6 +11,7 @@ import aiocann
 import awaits
 import copies
 import harness
+import native
 import products
 from aiocann.native import sim_library
 
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("bench-first.json"))
     options = parser.parse_args()
     rows = asyncio.run(measure(options.rounds))
+    rows += native.measure(sim_library(), options.rounds)
     print(harness.table(rows))
     harness.write_json(rows, options.json, rounds=options.rounds, cpus=os.cpu_count())
 
