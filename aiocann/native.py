@@ -96,6 +96,14 @@ def check(code: int) -> None:
         raise last_error()
 
 
+def cann_present() -> bool:
+    """Look for an NPU, or CANN, on this machine."""
+    answer = lib.aiocann_cann_present()
+    if answer < 0:
+        raise last_error()
+    return bool(answer)
+
+
 def statistics(runtime: Any) -> dict[str, int]:
     """Read the counters of a runtime."""
     out = ffi.new("aiocann_statistics *")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiocann.errors import ForkError
 from aiocann.ledger import in_flight
-from aiocann.native import NULL, ffi, lib
+from aiocann.native import NULL, ffi, last_error, lib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -56,6 +56,21 @@ _ID_BYTES = 8
 _ZEROS = bytes(_ID_BYTES * _BATCH)
 _get_running_loop = asyncio._get_running_loop
 _modules = sys.modules
+
+
+def _create_loop(fd: int) -> Any:
+    loop = lib.aiocann_loop_create(fd)
+    if loop == NULL:
+        raise last_error()
+    return loop
+
+
+def _watch(pointer: Any, loop: Any) -> bool:
+    """Have an op delivered to a native loop. False: it has settled already."""
+    code = lib.aiocann_op_watch(pointer, loop)
+    if code < 0:
+        raise last_error()
+    return not code
 
 
 class _Intake:
@@ -116,7 +131,11 @@ class Reactor(Home):
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # Reentrant: a finaliser may close this reactor in the middle of a post.
         self._fd_lock = threading.RLock()
-        super().__init__(lib.aiocann_loop_create(self.fd), is_live=True)
+        try:
+            super().__init__(_create_loop(self.fd), is_live=True)
+        except BaseException:
+            os.close(self.fd)
+            raise
         self._intake = _Intake()
         #: Ops of other homes that are awaited here. Kept until they are delivered.
         self.foreign: dict[int, Operation[Any]] = {}
@@ -203,10 +222,13 @@ class Reactor(Home):
         if op.id in self.foreign:
             return True
         self.foreign[op.id] = op
-        if lib.aiocann_op_watch(pointer, self.loop):
-            del self.foreign[op.id]
-            return False
-        return True
+        watching = False
+        try:
+            watching = _watch(pointer, self.loop)
+        finally:
+            if not watching:
+                del self.foreign[op.id]
+        return watching
 
     def close(self) -> None:
         """Give up: what is still in flight goes to the orphans. Idempotent."""
@@ -465,12 +487,12 @@ class _Orphans(Home):
         if self._native is None:
             with self._drain_lock:
                 if self._native is None:
-                    self._native = lib.aiocann_loop_create(-1)
+                    self._native = _create_loop(-1)
         return self._native
 
     def adopt(self, op: Operation[Any], pointer: Any) -> None:
         """See to the delivery of an op that was enqueued without a home."""
-        if lib.aiocann_op_watch(pointer, self.native()):
+        if not _watch(pointer, self.native()):
             self.deliver(op.id)
         self.drain()
 

@@ -45,6 +45,7 @@ from aiocann.logs import log, set_driver
 from aiocann.memory import pinned_array
 from aiocann.native import (
     NULL,
+    cann_present,
     ffi,
     lib,
     sim_library,
@@ -492,7 +493,7 @@ async def _choose_driver(driver: str | None) -> str:
     if name != "auto":
         return name
     # It may load CANN's library, and whatever that does at its start.
-    if await anyio.to_thread.run_sync(lib.aiocann_cann_present):
+    if await anyio.to_thread.run_sync(cann_present):
         return "cann"
     if not _warned:
         _warned = True

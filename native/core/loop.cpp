@@ -3,6 +3,7 @@
 #include "core/op.hpp"
 
 using aiocann::core::Delivery;
+using aiocann::core::guarded;
 
 void Delivery::discard() {
   aiocann_loop *to = loop;
@@ -17,7 +18,14 @@ void Delivery::discard() {
 
 extern "C" {
 
-aiocann_loop *aiocann_loop_create(int fd) { return new aiocann_loop(fd); }
+aiocann_loop *aiocann_loop_create(int fd) {
+  aiocann_loop *loop = nullptr;
+  guarded([&]() -> int32_t {
+    loop = new aiocann_loop(fd);
+    return 0;
+  });
+  return loop;
+}
 
 int32_t aiocann_loop_drain(aiocann_loop *loop, uint64_t *ids, int32_t max) {
   return loop->drain(ids, max);

@@ -226,14 +226,16 @@ uint64_t aiocann_op_id(const aiocann_op *op) { return op->id; }
 int32_t aiocann_op_state(const aiocann_op *op) { return op->state(); }
 
 int32_t aiocann_op_watch(aiocann_op *op, aiocann_loop *loop) {
-  if (op->settled()) return 1;
-  auto *node = new Delivery;
-  node->id = op->id;
-  node->loop = loop;
-  loop->retain();
-  if (op->watchers.push(node)) return 0;
-  node->discard();
-  return 1;
+  return guarded([&]() -> int32_t {
+    if (op->settled()) return 1;
+    auto *node = new Delivery;
+    node->id = op->id;
+    node->loop = loop;
+    loop->retain();
+    if (op->watchers.push(node)) return 0;
+    node->discard();
+    return 1;
+  });
 }
 
 void aiocann_op_abandon(aiocann_op *op) { op->abandon(); }

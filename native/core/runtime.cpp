@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "core/device.hpp"
 #include "core/driver.hpp"
@@ -24,6 +26,23 @@ void count_forks() {
   static const int registered =
       pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
   (void)registered;
+}
+
+/// Has begin() take over made, of which the caller gets a reference, where that is asked for.
+template <typename Begin>
+void start(aiocann_op *made, aiocann_op **out, Begin &&begin) {
+  made->retain();
+  try {
+    begin(made);
+  } catch (...) {
+    settle(made, Status::ok());  // nobody has heard of it
+    made->release();
+    throw;
+  }
+  if (out != nullptr)
+    *out = made;
+  else
+    made->release();
 }
 
 }  // namespace
@@ -49,8 +68,8 @@ void aiocann_runtime::release_handle() {
   const Phase now = phase();
   if (generation == fork_generation() && now != Phase::kFailed && now != Phase::kClosed) {
     // Its threads must end; who lets go of an open runtime gets no more than a short grace for what is in flight.
-    aiocann_op *op = new aiocann_op(OpKind::kShutdown, this, nullptr, nullptr, false);
-    start_close(1000, op);
+    start(new aiocann_op(OpKind::kShutdown, this, nullptr, nullptr, false), nullptr,
+          [this](aiocann_op *op) { start_close(1000, op); });
   }
   release();
 }
@@ -80,9 +99,21 @@ Status aiocann_runtime::driver_error(int32_t code, const char *call) const {
 
 // ---- opening -----------------------------------------------------------------------------------------------
 
-void aiocann_runtime::start_open(aiocann_op *op) {
+void aiocann_runtime::run_apart(std::function<void()> what) {
   retain();
-  std::thread([this, op] {
+  try {
+    std::thread([this, what = std::move(what)] {
+      what();
+      release();
+    }).detach();
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+void aiocann_runtime::start_open(aiocann_op *op) {
+  run_apart([this, op] {
     name_thread("aiocann-opener");
     const Status status = open();
     {
@@ -91,8 +122,7 @@ void aiocann_runtime::start_open(aiocann_op *op) {
     }
     opened_.notify_all();
     settle(op, status);
-    release();
-  }).detach();
+  });
 }
 
 Status aiocann_runtime::open() {
@@ -152,42 +182,48 @@ Status aiocann_runtime::choose_devices() {
 
 void aiocann_runtime::start_close(int64_t timeout_ms, aiocann_op *op) {
   const int64_t deadline = now_ms() + std::max<int64_t>(0, timeout_ms);
+  std::unique_lock<std::mutex> guard(close_mutex_);
+  const Phase now = phase_.load(std::memory_order_acquire);
+  if (now == Phase::kClosed) {
+    guard.unlock();
+    return settle(op, Status::ok());  // its outcome has been told
+  }
+  closers_.push_back(op);
+  if (close_started_) {
+    if (deadline >= close_deadline_ms_) return;
+    close_deadline_ms_ = deadline;
+    if (now == Phase::kClosing) ask_to_close(deadline);
+    return;
+  }
+  close_deadline_ms_ = deadline;
+  try {
+    run_apart([this] { run_close(); });
+  } catch (...) {
+    closers_.pop_back();
+    throw;
+  }
+  close_started_ = true;
+}
+
+void aiocann_runtime::run_close() {
+  name_thread("aiocann-closer");
+  Status status;
+  bool was_open = false;
+  {
+    std::unique_lock<std::mutex> lock(close_mutex_);
+    opened_.wait(lock, [this] { return phase_.load() != Phase::kOpening; });
+    was_open = phase_.load() == Phase::kOpen;
+    phase_.store(Phase::kClosing, std::memory_order_release);
+    if (was_open) ask_to_close(close_deadline_ms_);
+  }
+  if (was_open) status = close();
+  std::vector<aiocann_op *> closers;
   {
     std::lock_guard<std::mutex> guard(close_mutex_);
-    const Phase now = phase_.load(std::memory_order_acquire);
-    if (now != Phase::kClosed) {
-      closers_.push_back(op);
-      op = nullptr;
-      const bool hastens = close_started_ && deadline < close_deadline_ms_;
-      if (!close_started_ || hastens) close_deadline_ms_ = deadline;
-      if (hastens && now == Phase::kClosing) ask_to_close(deadline);
-      if (close_started_) return;
-      close_started_ = true;
-    }
+    phase_.store(Phase::kClosed, std::memory_order_release);
+    closers.swap(closers_);
   }
-  if (op != nullptr) return settle(op, Status::ok());  // closed already; its outcome has been told
-  retain();
-  std::thread([this] {
-    name_thread("aiocann-closer");
-    Status status;
-    bool was_open = false;
-    {
-      std::unique_lock<std::mutex> lock(close_mutex_);
-      opened_.wait(lock, [this] { return phase_.load() != Phase::kOpening; });
-      was_open = phase_.load() == Phase::kOpen;
-      phase_.store(Phase::kClosing, std::memory_order_release);
-      if (was_open) ask_to_close(close_deadline_ms_);
-    }
-    if (was_open) status = close();
-    std::vector<aiocann_op *> closers;
-    {
-      std::lock_guard<std::mutex> guard(close_mutex_);
-      phase_.store(Phase::kClosed, std::memory_order_release);
-      closers.swap(closers_);
-    }
-    for (aiocann_op *closer : closers) settle(closer, status);
-    release();
-  }).detach();
+  for (aiocann_op *closer : closers) settle(closer, status);
 }
 
 namespace {
@@ -336,10 +372,14 @@ int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, a
     auto *runtime = new aiocann_runtime(*config);
     runtime->family = family;
     runtime->event_maker = event_maker;
-    *op = new aiocann_op(OpKind::kOpen, runtime, nullptr, home, true);
-    (*op)->retain();
+    try {
+      start(new aiocann_op(OpKind::kOpen, runtime, nullptr, home, true), op,
+            [&](aiocann_op *made) { runtime->start_open(made); });
+    } catch (...) {
+      runtime->release();
+      throw;
+    }
     *rt = runtime;
-    runtime->start_open(*op);
     return 0;
   });
 }
@@ -347,21 +387,21 @@ int32_t aiocann_runtime_open(const aiocann_config *config, aiocann_loop *home, a
 int32_t aiocann_runtime_close(aiocann_runtime *rt, int64_t timeout_ms, aiocann_loop *home,
                               aiocann_op **op) {
   return guarded([&]() -> int32_t {
-    if (rt->generation != fork_generation()) {
-      if (op != nullptr) *op = nullptr;
-      return publish(rt->usable());
-    }
-    auto *made = new aiocann_op(OpKind::kShutdown, rt, nullptr, home, op != nullptr);
-    if (op != nullptr) {
-      made->retain();
-      *op = made;
-    }
-    rt->start_close(timeout_ms, made);
+    if (op != nullptr) *op = nullptr;
+    if (rt->generation != fork_generation()) return publish(rt->usable());
+    start(new aiocann_op(OpKind::kShutdown, rt, nullptr, home, op != nullptr), op,
+          [&](aiocann_op *made) { rt->start_close(timeout_ms, made); });
     return 0;
   });
 }
 
-void aiocann_runtime_release(aiocann_runtime *rt) { rt->release_handle(); }
+void aiocann_runtime_release(aiocann_runtime *rt) {
+  // Where it cannot be closed, it stays, as its threads do.
+  guarded([&]() -> int32_t {
+    rt->release_handle();
+    return 0;
+  });
+}
 
 const char *aiocann_runtime_acl_version(const aiocann_runtime *rt) {
   return rt->acl_version.c_str();
@@ -382,7 +422,9 @@ void aiocann_runtime_statistics(const aiocann_runtime *rt, aiocann_statistics *o
   rt->statistics(out);
 }
 
-int32_t aiocann_cann_present(void) { return aiocann::acl::cann_present() ? 1 : 0; }
+int32_t aiocann_cann_present(void) {
+  return guarded([]() -> int32_t { return aiocann::acl::cann_present() ? 1 : 0; });
+}
 
 const char *aiocann_version(void) { return AIOCANN_VERSION; }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -80,6 +81,9 @@ struct aiocann_runtime {
   ~aiocann_runtime();
   aiocann::core::Status open();
   aiocann::core::Status choose_devices();
+  /// On a thread of its own, which keeps the runtime.
+  void run_apart(std::function<void()> what);
+  void run_close();
   void ask_to_close(int64_t deadline_ms);
   aiocann::core::Status close();
 

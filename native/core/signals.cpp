@@ -34,7 +34,9 @@ void on_signal(int number, siginfo_t *info, void *context) {
 
 }  // namespace
 
-int32_t aiocann_signal_watch(int32_t number, int32_t fd) {
+namespace {
+
+int32_t watch(int32_t number, int32_t fd) {
   if (number < 1 || number >= kSignals)
     return publish(Status::error(AIOCANN_E_USAGE, "There is no signal %d.", number));
   if (watched_fd[number].exchange(fd + 1, std::memory_order_relaxed) != 0) return 0;
@@ -47,4 +49,10 @@ int32_t aiocann_signal_watch(int32_t number, int32_t fd) {
   watched_fd[number].store(0, std::memory_order_relaxed);
   return publish(
       Status::error(AIOCANN_E_USAGE, "Signal %d cannot be caught: %s", number, strerror(errno)));
+}
+
+}  // namespace
+
+int32_t aiocann_signal_watch(int32_t number, int32_t fd) {
+  return guarded([&] { return watch(number, fd); });
 }

@@ -68,7 +68,7 @@ typedef struct aiocann_graph aiocann_graph;
 /* ---- loops: where completions are delivered ----------------------------------------------------------- */
 
 /* fd: an eventfd that is written when the loop is armed and something completes; -1: never written (the
- * queue is then drained by whoever cares). The loop owns no fd: the caller closes it after release. */
+ * queue is then drained by whoever cares). The loop owns no fd: the caller closes it after release. NULL: no memory. */
 aiocann_loop *aiocann_loop_create(int fd);
 /* Takes up to max settled op ids, oldest first. Fewer than max returned: the queue was found empty and the
  * loop is armed again (the next completion writes the eventfd). The caller resets the eventfd before. */
@@ -88,7 +88,7 @@ uint64_t aiocann_loop_wakes(const aiocann_loop *loop); /* times that the eventfd
 uint64_t aiocann_op_id(const aiocann_op *op);
 /* 0: in flight; 1: settled well; 2: settled with aiocann_op_error. */
 int32_t aiocann_op_state(const aiocann_op *op);
-/* Also deliver to loop. 0: it will be; 1: already settled, nothing will be delivered. */
+/* Also deliver to loop. 0: it will be; 1: already settled, nothing will be delivered; or AIOCANN_E_NO_MEMORY. */
 int32_t aiocann_op_watch(aiocann_op *op, aiocann_loop *loop);
 /* Its last awaiter has gone. Counted as abandoned once, and as reaped when it settles. No-op when settled. */
 void aiocann_op_abandon(aiocann_op *op);
@@ -151,7 +151,7 @@ void aiocann_runtime_statistics(const aiocann_runtime *rt, aiocann_statistics *o
  * still called. */
 int32_t aiocann_signal_watch(int32_t number, int32_t fd);
 
-/* Is there an NPU device node or a CANN library on this machine? Opens no device. 1 or 0. */
+/* Is there an NPU device node or a CANN library on this machine? Opens no device. 1 or 0, or AIOCANN_E_NO_MEMORY. */
 int32_t aiocann_cann_present(void);
 
 /* ---- devices ------------------------------------------------------------------------------------------ */
@@ -293,7 +293,7 @@ typedef struct aiocann_op_info {
 } aiocann_op_info;
 
 int32_t aiocann_op_table_size(void);
-const aiocann_op_info *aiocann_op_table_row(int32_t op); /* NULL: out of range */
+const aiocann_op_info *aiocann_op_table_row(int32_t op); /* NULL: out of range, or no memory */
 /* Shape and dtype rule: fills out->dtype, n_dims, ne and nb (contiguous, unless the op is a view or writes into
  * a source: then mem and offset are filled too, the source's own offset included) for the given sources and
  * parameters, or fails with E_USAGE (shapes) or E_UNSUPPORTED (dtypes, layouts). soc_name: NULL = any. */

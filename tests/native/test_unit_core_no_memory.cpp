@@ -33,7 +33,7 @@ namespace {
 template <typename Call>
 int starve(Call &&call) {
   for (int n = 0;; ++n) {
-    CHECK(n < 100);
+    CHECK(n < 1000);
     allocations_left = n;
     const int32_t code = call();
     allocations_left = -1;
@@ -44,9 +44,67 @@ int starve(Call &&call) {
   }
 }
 
+/// As starve, of a call that answers a pointer.
+template <typename Call>
+int starve_pointer(Call &&call) {
+  return starve([&] { return call() != nullptr ? 0 : aiocann_last_error()->code; });
+}
+
+void opening_and_closing() {
+  const aiocann_config config{"sim", Simulator::path(), nullptr, 1};
+  Loop loop;
+  aiocann_runtime *rt = nullptr;
+  aiocann_op *op = nullptr;
+  CHECK(starve([&] { return aiocann_runtime_open(&config, loop.raw, &rt, &op); }) > 2);
+  finish(loop, op);
+  const auto ops_in_flight = [&] {
+    aiocann_statistics counted;
+    aiocann_runtime_statistics(rt, &counted);
+    return counted.in_flight_ops;
+  };
+  // Until there is a thread that closes, it stays open.
+  CHECK(starve([&] {
+          const int32_t code = aiocann_runtime_close(rt, 30000, loop.raw, &op);
+          CHECK((code == 0) == (op != nullptr));
+          CHECK(code == 0 || ops_in_flight() == 0);
+          return code;
+        }) > 2);
+  finish(loop, op);
+  aiocann_runtime_release(rt);
+  // Nobody is told; what cannot be closed stays.
+  accepted(aiocann_runtime_open(&config, loop.raw, &rt, &op));
+  finish(loop, op);
+  allocations_left = 0;
+  aiocann_runtime_release(rt);
+  allocations_left = -1;
+  accepted(aiocann_runtime_close(rt, 30000, loop.raw, &op));
+  finish(loop, op);
+}
+
+void what_makes_no_op() {
+  aiocann_loop *loop = nullptr;
+  CHECK(starve_pointer([&] { return loop = aiocann_loop_create(-1); }) == 1);
+  aiocann_loop_release(loop);
+  CHECK(starve_pointer([&] { return aiocann_op_table_row(0); }) > 0);
+  CHECK(starve([&] {
+          const int32_t code = aiocann_op_infer(-1, nullptr, 0, nullptr, nullptr, nullptr);
+          return code == AIOCANN_E_USAGE ? 0 : code;
+        }) > 0);
+  CHECK(starve([&] {
+          const int32_t code = aiocann_signal_watch(-1, -1);
+          return code == AIOCANN_E_USAGE ? 0 : code;
+        }) > 0);
+  CHECK(starve([&] {
+          const int32_t code = aiocann_cann_present();
+          return code < 0 ? code : 0;
+        }) > 0);
+}
+
 }  // namespace
 
 int main() {
+  opening_and_closing();
+  what_makes_no_op();
   Runtime rt(1);
   aiocann_stream *stream = rt.stream();
   aiocann_mem *mem = rt.allocate(64), *lazy = nullptr;
@@ -63,7 +121,13 @@ int main() {
           const int32_t code = aiocann_stream_mark(stream, 9, rt.loop.raw, &op);
           return code == AIOCANN_E_USAGE ? 0 : code;
         }) > 0);
-  finish(rt.loop, rt.fill(stream, mem, 1));
+  Loop other;
+  CHECK_OK(sim().hold(0, -1));
+  op = rt.fill(stream, mem, 1);
+  CHECK(starve([&] { return aiocann_op_watch(op, other.raw); }) == 1);
+  CHECK_OK(sim().release(0, -1));
+  other.await(op);
+  finish(rt.loop, op);
   for (aiocann_mem *each : {mem, lazy, pinned}) aiocann_mem_release(each);
   rt.close(stream);
 }

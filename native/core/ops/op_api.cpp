@@ -41,17 +41,8 @@ Infos::Infos() {
   }
 }
 
-}  // namespace
-
-int32_t aiocann_op_table_size(void) { return op_count(); }
-
-const aiocann_op_info *aiocann_op_table_row(int32_t op) {
-  static const auto *infos = new Infos;
-  return op_row(op) == nullptr ? nullptr : &infos->rows[static_cast<size_t>(op)];
-}
-
-int32_t aiocann_op_infer(int32_t op, const aiocann_tensor *const *src, int32_t n_src,
-                         const aiocann_param *params, const char *soc_name, aiocann_tensor *out) {
+int32_t infer_tensor(int32_t op, const aiocann_tensor *const *src, int32_t n_src,
+                     const aiocann_param *params, const char *soc_name, aiocann_tensor *out) {
   NodeView node;
   node.row = op_row(op);
   if (node.row == nullptr) return publish(Status::error(AIOCANN_E_USAGE, "there is no op %d", op));
@@ -92,4 +83,23 @@ int32_t aiocann_op_infer(int32_t op, const aiocann_tensor *const *src, int32_t n
     out->offset = src[1]->offset;
   }
   return 0;
+}
+
+}  // namespace
+
+int32_t aiocann_op_table_size(void) { return op_count(); }
+
+const aiocann_op_info *aiocann_op_table_row(int32_t op) {
+  const aiocann_op_info *row = nullptr;
+  guarded([&]() -> int32_t {
+    static const auto *infos = new Infos;
+    if (op_row(op) != nullptr) row = &infos->rows[static_cast<size_t>(op)];
+    return 0;
+  });
+  return row;
+}
+
+int32_t aiocann_op_infer(int32_t op, const aiocann_tensor *const *src, int32_t n_src,
+                         const aiocann_param *params, const char *soc_name, aiocann_tensor *out) {
+  return guarded([&] { return infer_tensor(op, src, n_src, params, soc_name, out); });
 }
