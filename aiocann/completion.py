@@ -33,15 +33,10 @@ from aiocann.errors import (
 )
 from aiocann.ledger import failure_of, in_flight, note_failure
 from aiocann.logs import log
+from aiocann.loops import current_reactor, drain_here
 from aiocann.native import NULL, lib, to_error
-from aiocann.reactor import (
-    Home,
-    Reactor,
-    TrioReactor,
-    current_reactor,
-    drain_here,
-    orphans,
-)
+from aiocann.reactor import Home, Reactor, orphans
+from aiocann.trio_reactor import TrioReactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -24,8 +24,8 @@ import numpy as np
 from aiocann import sites
 from aiocann.errors import usage
 from aiocann.logs import log
+from aiocann.loops import reactors
 from aiocann.native import ffi
-from aiocann.reactor import reactors
 
 if TYPE_CHECKING:
     from aiocann.completion import Operation

@@ -19,9 +19,9 @@ from aiocann.errors import (
     clone,
     usage,
 )
+from aiocann.loops import raise_forked
 from aiocann.memory import Block, DeviceBuffer
 from aiocann.native import NULL, lib, text
-from aiocann.reactor import raise_forked
 from aiocann.stream import Stream, StreamContext, adopt_stream, create_stream
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiocann.completion import Operation
 from aiocann.ledger import in_flight
+from aiocann.loops import current_home
 from aiocann.native import NULL, ffi, last_error, lib
-from aiocann.reactor import current_home, orphans
+from aiocann.reactor import orphans
 
 if TYPE_CHECKING:
     from collections.abc import Callable

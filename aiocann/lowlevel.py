@@ -1,8 +1,9 @@
 """For those who extend aiocann: its reactors, its failures, its native counters."""
 
 from aiocann.errors import NativeError, class_for, code_name, error_for
+from aiocann.loops import current_reactor, drain_here, reactor_count
 from aiocann.native import sim_library
-from aiocann.reactor import Reactor, current_reactor, drain_here, reactor_count
+from aiocann.reactor import Reactor
 
 __all__ = [
     "NativeError",

@@ -11,7 +11,7 @@ import anyio
 from aiocann import ending
 from aiocann.errors import usage
 from aiocann.group import DeviceGroup, each
-from aiocann.reactor import run_in_background
+from aiocann.loops import run_in_background
 
 if TYPE_CHECKING:
     from collections.abc import (

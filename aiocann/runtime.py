@@ -42,6 +42,7 @@ from aiocann.errors import (
     usage,
 )
 from aiocann.logs import log, set_driver
+from aiocann.loops import raise_forked, watch_forks
 from aiocann.memory import pinned_array
 from aiocann.native import (
     NULL,
@@ -53,7 +54,7 @@ from aiocann.native import (
     text,
     to_error,
 )
-from aiocann.reactor import orphans, raise_forked, watch_forks
+from aiocann.reactor import orphans
 from aiocann.sim import ensure_devices
 from aiocann.stream import create_stream
 from aiocann.visible import trouble_with, visible_devices, visible_ids

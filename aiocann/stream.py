@@ -33,6 +33,7 @@ from aiocann.errors import (
 from aiocann.event import Event, require_event
 from aiocann.ledger import in_flight
 from aiocann.logs import log
+from aiocann.loops import current_home, drain_here, raise_forked
 from aiocann.memory import (
     DeviceBuffer,
     Operand,
@@ -41,7 +42,6 @@ from aiocann.memory import (
     require_open,
 )
 from aiocann.native import NULL, ffi, last_error, lib
-from aiocann.reactor import current_home, drain_here, raise_forked
 from aiocann.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from aiocann import ledger
 from aiocann.completion import Operation
+from aiocann.loops import drain_here
 from aiocann.memory import Block
-from aiocann.reactor import drain_here
 from aiocann.stream import Stream
 from aiocann.tensor import Tensor
 

@@ -1,6 +1,6 @@
 """A scripted native half: ops that settle when the test says so.
 
-It stands in for the functions that `aiocann.reactor` and `aiocann.completion` call, and
+It stands in for the functions that reactors and `aiocann.completion` call, and
 keeps to the rules of ``aiocann.h``: each op is delivered once to its home, and once to
 each loop that watches it; an eventfd is written only while its loop is armed.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from aiocann import completion, reactor
+from aiocann import asyncio_reactor, completion, loops, reactor, trio_reactor
 from aiocann.ledger import in_flight
 from aiocann.native import NULL, ffi
 
@@ -65,10 +65,14 @@ class FakeNative:
         monkeypatch.setattr(completion, "_op_state", self.aiocann_op_state)
         monkeypatch.setattr(completion, "_op_release", self.aiocann_op_release)
         orphans = reactor._Orphans()
-        for module in (completion, reactor):
+        for module in (completion, loops, reactor):
             monkeypatch.setattr(module, "orphans", orphans)
-        monkeypatch.setattr(reactor, "_by_loop", {})
-        monkeypatch.setattr(reactor, "_by_token", {})
+        by_loop: dict[int, Any] = {}
+        for module in (asyncio_reactor, loops):
+            monkeypatch.setattr(module, "by_loop", by_loop)
+        by_token: dict[Any, Any] = {}
+        for module in (trio_reactor, loops):
+            monkeypatch.setattr(module, "by_token", by_token)
 
     # ---- for tests -----------------------------------------------------------------
 
@@ -94,7 +98,7 @@ class FakeNative:
         return op
 
     def _new_op(self) -> tuple[reactor.Home, Any]:
-        home = reactor.current_home()
+        home = loops.current_home()
         with self.lock:
             self.next_op += 1
             op_id = self.next_op

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiocann import ClosedResourceError, DeviceFaultError, reactor
+from aiocann import ClosedResourceError, DeviceFaultError, loops, reactor
 from aiocann.completion import Operation
 from aiocann.ledger import in_flight
 from helpers.fake_native import FakeNative
@@ -254,7 +254,7 @@ async def test_foreign_awaiter_cancelled_before_delivery(fake: FakeNative) -> No
         await op
     assert fake.ops[op.id].abandoned == 1
     fake.settle(op)
-    here = reactor.current_reactor()
+    here = loops.current_reactor()
     await until(lambda: op.id not in here.foreign)
     assert op.id in in_flight, "its home has not taken it yet"
     release.set()
@@ -363,7 +363,7 @@ def test_loop_that_closes_hands_its_ops_to_the_orphans(
     anyio.run(makes, backend=name, backend_options=options)
     (op,) = ops
     gc.collect()
-    assert reactor.reactor_count() == 0
+    assert loops.reactor_count() == 0
     assert open_fds() == before
     assert not op._home.is_live
     assert op.id in in_flight

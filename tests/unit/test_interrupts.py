@@ -79,7 +79,7 @@ async def test_enqueueing(where: str) -> None:
                 assert not failures, failures
             assert n > 20
             # Asking takes what was a plain thread's, too.
-            await until(lambda: rt.statistics() and not in_flight)
+            await until(lambda: not (rt.statistics().in_flight_ops or in_flight))
         stats = rt.statistics()
         assert stats.abandoned == stats.reaped
 
