@@ -55,6 +55,7 @@ aclError map_import(const SharedBlock &block, Device *device, Shares::Imported *
   physical->page = header.page;
   physical->fd = block.open_memory();
   physical->is_import = true;
+  physical->is_host = false;
   physical->refs = physical->handles = 1;
   physical->alive.store(true, std::memory_order_release);
   aclError code = ACL_SUCCESS;

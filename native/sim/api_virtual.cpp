@@ -11,6 +11,11 @@
 namespace aiocann::sim {
 namespace {
 
+bool is_host(const aclrtPhysicalMemProp &prop) {
+  return prop.location.type == ACL_MEM_LOCATION_TYPE_HOST ||
+         prop.location.type == ACL_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
 aclError check_prop(const aclrtPhysicalMemProp *prop, uint64_t *granularity) {
   if (prop->handleType != ACL_MEM_HANDLE_TYPE_NONE)
     return fail(ACL_ERROR_INVALID_PARAM, "handleType %d is not 0",
@@ -18,19 +23,22 @@ aclError check_prop(const aclrtPhysicalMemProp *prop, uint64_t *granularity) {
   if (prop->allocationType != ACL_MEM_ALLOCATION_TYPE_PINNED)
     return fail(ACL_ERROR_INVALID_PARAM, "allocationType %d is not 0",
                 static_cast<int>(prop->allocationType));
-  if (prop->location.type == ACL_MEM_LOCATION_TYPE_HOST)
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "physical memory of the host is not simulated");
-  if (prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE)
-    return fail(ACL_ERROR_INVALID_PARAM, "location type %d is not a device",
+  if (!is_host(*prop) && prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE)
+    return fail(ACL_ERROR_INVALID_PARAM, "location type %d is neither the host nor a device",
                 static_cast<int>(prop->location.type));
   const int attr = static_cast<int>(prop->memAttr);
   // DDR is 0, 2, 3, 6, 7; HBM the others up to 11; from 12 on whatever there is.
   const bool is_ddr = attr >= 0 && attr <= 7 && (0xcd >> attr & 1) != 0;
-  if (attr < 0 || attr > ACL_MEM_P2P_HUGE1G || is_ddr)
-    return fail(ACL_ERROR_INVALID_PARAM, "memory attribute %d is not one of a device's HBM", attr);
   const bool is_giant = attr == ACL_HBM_MEM_HUGE1G || attr == ACL_HBM_MEM_P2P_HUGE1G ||
                         attr == ACL_MEM_HUGE1G || attr == ACL_MEM_P2P_HUGE1G;
-  *granularity = is_giant ? kGiantPage : kHugePage;
+  const bool is_elsewhere = is_host(*prop) ? is_giant : is_ddr;
+  if (attr < 0 || attr > ACL_MEM_P2P_HUGE1G || is_elsewhere)
+    return fail(ACL_ERROR_INVALID_PARAM, "memory attribute %d is not one of the %s's", attr,
+                is_host(*prop) ? "host" : "device");
+  // A device's normal memory is served as huge pages, too.
+  const bool is_small = attr == ACL_DDR_MEM_NORMAL || attr == ACL_DDR_MEM_P2P_NORMAL ||
+                        attr == ACL_MEM_NORMAL || attr == ACL_MEM_P2P_NORMAL;
+  *granularity = is_giant ? kGiantPage : is_host(*prop) && is_small ? kSmallPage : kHugePage;
   return ACL_SUCCESS;
 }
 
@@ -59,6 +67,7 @@ aclError make_physical(Device *device, uint64_t bytes, uint64_t page, int fd, bo
   made->page = page;
   made->fd = fd;
   made->is_import = is_import;
+  made->is_host = is_host(prop);
   made->prop = prop;
   made->refs = made->handles = 1;
   made->exported.reset();
@@ -67,15 +76,28 @@ aclError make_physical(Device *device, uint64_t bytes, uint64_t page, int fd, bo
   return ACL_SUCCESS;
 }
 
+/// A start that the program asks for: aligned to the power of two that the size has room in, 1 GiB at most.
+aclError check_expected(const char *function, const void *expected, size_t size) {
+  uint64_t alignment = kHugePage;
+  while (alignment < size && alignment < kGiantPage) alignment *= 2;
+  if (reinterpret_cast<uintptr_t>(expected) % alignment == 0) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not aligned to %llu bytes", function, expected,
+              static_cast<unsigned long long>(alignment));
+}
+
 aclError reserve(const char *function, void **pointer, size_t size, size_t alignment,
-                 uint64_t flags) {
+                 void *expected, uint64_t flags) {
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
   if (alignment != 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: alignment must be 0", function);
   if (flags > 1) return fail(ACL_ERROR_INVALID_PARAM, "%s: flags must be 0 or 1", function);
   Context *context = nullptr;
   if (const aclError code = require_context(&context)) return code;
-  *pointer = machine().virtual_memory().reserve_range(size, context->device);
+  if (const aclError code = check_expected(function, expected, size)) return code;
+  *pointer = machine().virtual_memory().reserve_range(size, context->device, expected);
   if (*pointer != nullptr) return ACL_SUCCESS;
+  if (expected != nullptr)
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes at %p are taken, or not to be had",
+                function, size, expected);
   return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no addresses left for %zu bytes", function,
               size);
 }
@@ -103,6 +125,8 @@ std::mutex &sharing() {
 aclError export_physical(Physical *physical, uint64_t flags) {
   if (flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION)
     return fail(ACL_ERROR_INVALID_PARAM, "export flags must be 0 or 1");
+  if (physical->is_host)
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "memory of the host is not exported");
   if (physical->is_import)
     return fail(ACL_ERROR_RT_PARAM_INVALID, "imported memory cannot be exported again");
   if (physical->exported != nullptr)
@@ -202,25 +226,26 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
   if (const aclError code = check_prop(prop, &page)) return code;
   Context *context = nullptr;
   if (const aclError code = require_context(&context)) return code;
-  Device *device = nullptr;
-  if (const aclError code = find_device(static_cast<int32_t>(prop->location.id), &device))
-    return code;
+  Device *device = context->device;
+  if (!is_host(*prop)) {
+    if (const aclError code = find_device(static_cast<int32_t>(prop->location.id), &device))
+      return code;
+  }
   if (const aclError code = refuse_lost(device)) return code;
   if (size % page != 0) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocPhysical: size %zu is no multiple of %llu",
                 size, static_cast<unsigned long long>(page));
   }
-  if (!device->memory.account(size)) {
-    return fail(
-        ACL_ERROR_RT_MEMORY_ALLOCATION, "device %d has no room for %zu bytes: %llu are free",
-        machine().user_id(device), size,
-        static_cast<unsigned long long>(device->memory.capacity() - device->memory.used_bytes()));
+  Arena &memory = is_host(*prop) ? machine().pinned() : device->memory;
+  if (!memory.account(size)) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "there is no room for %zu bytes: %llu are free",
+                size, static_cast<unsigned long long>(memory.capacity() - memory.used_bytes()));
   }
   const int fd = make_shared_file(size);
   const aclError code =
       fd < 0 ? fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "the process has no descriptors left")
              : make_physical(device, size, page, fd, false, *prop, handle);
-  if (code != ACL_SUCCESS) device->memory.unaccount(size);
+  if (code != ACL_SUCCESS) memory.unaccount(size);
   return code;
 }
 
@@ -231,18 +256,18 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   return machine().virtual_memory().release_handle(physical);  // what is mapped stays
 }
 
-aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *,
+aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr,
                                 uint64_t flags) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(virPtr);
-  return reserve("aclrtReserveMemAddress", virPtr, size, alignment, flags);
+  return reserve("aclrtReserveMemAddress", virPtr, size, alignment, expectPtr, flags);
 }
 
-aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *,
-                                          uint64_t flags) {
+aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
+                                          void *expectPtr, uint64_t flags) {
   ACL_ENTRY();
   REQUIRE_NOT_NULL(virPtr);
-  return reserve("aclrtReserveMemAddressNoUCMemory", virPtr, size, alignment, flags);
+  return reserve("aclrtReserveMemAddressNoUCMemory", virPtr, size, alignment, expectPtr, flags);
 }
 
 aclError aclrtReleaseMemAddress(void *virPtr) {

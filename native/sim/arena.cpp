@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "sim/moving.hpp"
 #include "sim/shared.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -84,16 +85,29 @@ uintptr_t Arena::FreeList::take(uint64_t bytes, uint64_t alignment) {
   return 0;
 }
 
+bool Arena::FreeList::take_at(uintptr_t begin, uint64_t bytes) {
+  auto range = by_address_.upper_bound(begin);
+  if (range == by_address_.begin()) return false;
+  --range;
+  const auto [first, range_bytes] = *range;
+  const uintptr_t end = begin + bytes, range_end = first + range_bytes;
+  if (end < begin || end > range_end) return false;
+  erase(range);
+  if (begin > first) add(first, begin - first);
+  if (range_end > end) add(end, range_end - end);
+  return true;
+}
+
 void Arena::FreeList::clear() {
   by_address_.clear();
   by_size_.clear();
 }
 
-bool Arena::reserve(uint64_t bytes) {
+bool Arena::reserve(uint64_t bytes, uintptr_t wanted) {
   unreserve();
   // Twice the memory in addresses: fragmentation never makes an allocation fail that fits by its bytes.
   const uint64_t span = 2 * round_up(bytes, kHugePage) + 2 * kGiantPage;
-  void *range = mmap(nullptr, span + kHugePage, PROT_NONE,
+  void *range = mmap(reinterpret_cast<void *>(wanted), span + kHugePage, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return false;
   const uintptr_t begin = reinterpret_cast<uintptr_t>(range);
@@ -264,6 +278,7 @@ void Arena::mark_managed(void *pointer) {
 
 int Arena::share_block(const void *pointer, uintptr_t *begin) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  const MoveSection nobody_writes;
   std::unique_lock<std::shared_mutex> lock(mutex_);
   auto found = blocks_.upper_bound(address);
   if (found == blocks_.begin()) return -1;
@@ -274,7 +289,6 @@ int Arena::share_block(const void *pointer, uintptr_t *begin) {
   if (block.shared_fd >= 0) return block.shared_fd;
   const int fd = make_shared_file(block.extent);
   if (fd < 0) return -1;
-  // The bytes go over before the pages change: who writes to the block meanwhile is not waited for.
   void *const start = reinterpret_cast<void *>(found->first);
   ASAN_UNPOISON_MEMORY_REGION(start, block.extent);
   void *const copy = mmap(nullptr, block.extent, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -306,6 +320,15 @@ void Arena::take_back_sharing(uintptr_t begin, const Block &block) {
 void *Arena::take_addresses(uint64_t bytes) {
   std::unique_lock<std::shared_mutex> lock(mutex_);
   return reinterpret_cast<void *>(take_extent(bytes, kHugePage));
+}
+
+bool Arena::take_addresses_at(void *begin, uint64_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  if (!huge_.take_at(address, bytes)) return false;
+  if (commit(address + bytes)) return true;
+  huge_.add(address, bytes);
+  return false;
 }
 
 void Arena::give_back_addresses(void *begin, uint64_t bytes) {

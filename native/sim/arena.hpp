@@ -33,8 +33,9 @@ class Arena {
   explicit Arena(int device) : device_(device) {}
   virtual ~Arena() = default;
 
-  /// Reserves addresses for `bytes` of memory. False when the system refuses. Only while no block is live.
-  bool reserve(uint64_t bytes);
+  /// Reserves addresses for `bytes` of memory, at `wanted` if they are free there. False when the system refuses. Only
+  /// while no block is live.
+  bool reserve(uint64_t bytes, uintptr_t wanted = 0);
   void unreserve();
   bool is_reserved() const { return base_ != 0; }
   uint64_t capacity() const { return capacity_; }
@@ -80,6 +81,8 @@ class Arena {
   int device() const { return device_; }
   /// Addresses alone, in whole huge pages, that are no block. nullptr: none are left.
   void *take_addresses(uint64_t bytes);
+  /// These; false when they are not free.
+  bool take_addresses_at(void *begin, uint64_t bytes);
   void give_back_addresses(void *begin, uint64_t bytes);
   uint64_t used_bytes() const { return used_.load(std::memory_order_relaxed); }  ///< in whole pages
   uint64_t live_blocks() const { return live_blocks_.load(std::memory_order_relaxed); }
@@ -97,6 +100,8 @@ class Arena {
     void add(uintptr_t begin, uint64_t bytes, std::pair<uintptr_t, uint64_t> *merged = nullptr);
     /// The smallest range that fits, lowest address first. 0: none.
     uintptr_t take(uint64_t bytes, uint64_t alignment);
+    /// These; false when a part of them is not free.
+    bool take_at(uintptr_t begin, uint64_t bytes);
     void clear();
 
    private:

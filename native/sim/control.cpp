@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "sim/aclnn/live.hpp"
 #include "sim/aiocann_sim.h"
 #include "sim/error.hpp"
 #include "sim/faults.hpp"
@@ -44,6 +45,7 @@ struct NamedCounter {
 };
 
 #define PLAIN(field) {#field, [] { return g_counters.field.load(); }}
+#define LIVE(field) {"live_" #field, [] { return g_live_objects.field.load(); }}
 constexpr NamedCounter kCounters[] = {
     PLAIN(tasks),
     PLAIN(kernels),
@@ -54,6 +56,11 @@ constexpr NamedCounter kCounters[] = {
     PLAIN(exceptions),
     PLAIN(misuse),
     PLAIN(leaks),
+    LIVE(tensors),
+    LIVE(scalars),
+    LIVE(arrays),
+    LIVE(lists),
+    LIVE(executors),
     PLAIN(dropped_callbacks),
     PLAIN(bytes_h2d),
     PLAIN(bytes_d2h),
@@ -73,6 +80,7 @@ constexpr NamedCounter kCounters[] = {
     {"threads", []() -> uint64_t { return static_cast<uint64_t>(Pool::instance().threads()); }},
 };
 #undef PLAIN
+#undef LIVE
 
 struct NamedFault {
   const char *name;

@@ -7,6 +7,7 @@
 
 #include "sim/faults.hpp"
 #include "sim/machine.hpp"
+#include "sim/moving.hpp"
 #include "sim/pool.hpp"
 #include "sim/stream.hpp"
 #include "sim/strict.hpp"
@@ -43,6 +44,7 @@ bool overlap(const void *a, const void *b, uint64_t bytes) {
 
 void copy_bytes(const Where &where, void *dst, const void *src, uint64_t bytes) {
   if (strict::is_on()) strict::copies(where, dst, bytes, src, bytes, bytes, 1);
+  const WriteSection writes;
   if (overlap(dst, src, bytes)) {
     memmove(dst, src, bytes);
     return;
@@ -65,6 +67,7 @@ void copy_rows(const Where &where, void *dst, uint64_t dst_pitch, const void *sr
               static_cast<const char *>(src) + row * src_pitch, width);
     }
   };
+  const WriteSection writes;
   if (width * height < kParallelFrom) {
     for (uint64_t i = 0; i < chunks; ++i) copy_chunk(i);
   } else {
@@ -74,6 +77,7 @@ void copy_rows(const Where &where, void *dst, uint64_t dst_pitch, const void *sr
 
 void fill_bytes(const Where &where, void *dst, uint8_t value, uint64_t bytes) {
   if (strict::is_on()) strict::writes(dst, bytes);
+  const WriteSection writes;
   for_chunks(where, bytes, [&](uint64_t begin, uint64_t n) {
     memset(static_cast<char *>(dst) + begin, value, n);
   });

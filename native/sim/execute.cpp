@@ -8,6 +8,7 @@
 #include "sim/faults.hpp"
 #include "sim/late.hpp"
 #include "sim/machine.hpp"
+#include "sim/moving.hpp"
 #include "sim/stream.hpp"
 #include "sim/strict.hpp"
 
@@ -318,10 +319,12 @@ Stream::Outcome Stream::execute_wait_notify(const Task &task, const WaitNotifyTa
 }
 
 Stream::Outcome Stream::execute_value_write(const Task &task, const ValueWriteTask &write) {
-  if (!is_usable(device_, write.address, sizeof *write.address, "a value write"))
-    fail_task(task, kKernelFault);
-  else
+  if (is_usable(device_, write.address, sizeof *write.address, "a value write")) {
+    const WriteSection writes;
     __atomic_store_n(write.address, write.value, __ATOMIC_RELEASE);
+  } else {
+    fail_task(task, kKernelFault);
+  }
   if (strict::is_on()) strict::writes(write.address, sizeof *write.address);
   return Outcome::kDone;
 }
@@ -361,7 +364,10 @@ Stream::Outcome Stream::execute_kernel(const Task &task, const KernelTask &kerne
   if (code == 0) {
     if (strict::is_on()) check_reads({kernel.name, this, task.id}, kernel);
     PoolContext context;
-    code = kernel.fn(context, kernel.args.get());
+    {
+      const WriteSection writes;
+      code = kernel.fn(context, kernel.args.get());
+    }
     count(g_counters.kernels);
     if (strict::is_on()) note_writes(kernel);
   }

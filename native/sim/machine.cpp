@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint64_t kSmallestFallback = 256ull << 20;
 constexpr uint64_t kVirtualBytes = 1ull << 40;  ///< addresses that programs can reserve
+/// Where a program may ask for addresses: from 16 TiB on, unless the system has something else there.
+constexpr uintptr_t kVirtualBase = uintptr_t{1} << 44;
 
 }  // namespace
 
@@ -91,7 +93,7 @@ aclError Machine::prepare_locked() {
   }
   if (!virtual_.is_reserved()) {
     uint64_t bytes = kVirtualBytes;
-    while (!virtual_.reserve(bytes)) {
+    while (!virtual_.reserve(bytes, kVirtualBase)) {
       if (bytes / 2 < kSmallestFallback)
         return fail(ACL_ERROR_BAD_ALLOC, "cannot reserve address space for virtual memory");
       bytes /= 2;
@@ -180,7 +182,9 @@ Location Machine::locate(const void *pointer) const {
   }
   if (pinned_.contains(pointer)) return {Location::kPinned, nullptr, &pinned_};
   if (virtual_.contains(pointer)) {
-    Device *device = virtual_.device_at(pointer);
+    bool is_host = false;
+    Device *device = virtual_.device_at(pointer, &is_host);
+    if (is_host) return {Location::kPinned, nullptr, &virtual_};
     // Addresses that are not reserved are nobody's, but no host memory either.
     return {Location::kDevice, device != nullptr ? device : devices_[0].get(), &virtual_};
   }

@@ -4,6 +4,7 @@
 #include "sim/capture.hpp"
 #include "sim/faults.hpp"
 #include "sim/machine.hpp"
+#include "sim/moving.hpp"
 #include "sim/stream.hpp"
 #include "sim/strict.hpp"
 
@@ -36,6 +37,7 @@ T look_at(const void *address) {
 void assign_defaults(const Model &model) {
   for (const auto &conditional : model.conditionals) {
     if (conditional->has_default) {
+      const WriteSection writes;
       __atomic_store_n(conditional->value, uint64_t{conditional->default_value}, __ATOMIC_RELEASE);
       if (strict::is_on()) strict::writes(conditional->value, sizeof *conditional->value);
     }

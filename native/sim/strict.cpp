@@ -1,6 +1,8 @@
 // strict.cpp: the checks of strict mode.
 #include "sim/strict.hpp"
 
+#include "sim/aclnn/live.hpp"
+
 #include <map>
 #include <mutex>
 #include <string>
@@ -140,7 +142,24 @@ void copies(const Where &where, const void *dst, uint64_t dst_pitch, const void 
   }
 }
 
+/// Objects of the aclnn interface belong to no device.
+static void leaving_objects(const char *call) {
+  const LiveObjects &live = g_live_objects;
+  const uint64_t tensors = live.tensors.load(), scalars = live.scalars.load(),
+                 arrays = live.arrays.load(), lists = live.lists.load(),
+                 executors = live.executors.load();
+  const uint64_t left = tensors + scalars + arrays + lists + executors;
+  if (left == 0) return;
+  leak(left,
+       "%s: the program leaves %llu tensors, %llu scalars, %llu arrays, %llu lists and %llu "
+       "executors",
+       call, static_cast<unsigned long long>(tensors), static_cast<unsigned long long>(scalars),
+       static_cast<unsigned long long>(arrays), static_cast<unsigned long long>(lists),
+       static_cast<unsigned long long>(executors));
+}
+
 void leaving(const char *call, const Device *only) {
+  if (only == nullptr) leaving_objects(call);
   uint64_t blocks = 0, streams = 0, events = 0;
   for (int d = 0; d < kMaxDevices; ++d) {
     const Device &device = *machine().by_index(d);

@@ -16,6 +16,11 @@ namespace {
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
 
+/// Where it is counted.
+Arena &memory_of(const Physical &physical) {
+  return physical.is_host ? machine().pinned() : physical.device->memory;
+}
+
 uintptr_t address_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 }  // namespace
@@ -38,9 +43,14 @@ const VirtualMemory::Mapping *VirtualMemory::mapping_of(uintptr_t address, uintp
   return &mapping->second;
 }
 
-void *VirtualMemory::reserve_range(uint64_t bytes, Device *device) {
+void *VirtualMemory::reserve_range(uint64_t bytes, Device *device, void *expected) {
   if (bytes > capacity()) return nullptr;
-  void *pointer = take_addresses(whole_pages(bytes));
+  const uint64_t whole = whole_pages(bytes);
+  void *pointer = nullptr;
+  if (expected == nullptr)
+    pointer = take_addresses(whole);
+  else if (take_addresses_at(expected, whole))
+    pointer = expected;
   if (pointer == nullptr) return nullptr;
   std::unique_lock<std::shared_mutex> lock(ranges_mutex_);
   ranges_[address_of(pointer)] = Range{bytes, device, {}};
@@ -75,9 +85,11 @@ aclError VirtualMemory::map(void *pointer, uint64_t bytes, Physical *physical, b
     return fail(ACL_ERROR_RT_PARAM_INVALID, "memory is mapped at %p already", pointer);
   if (!range->mappings.empty()) {
     const Physical *other = range->mappings.begin()->second.physical;
-    if (other->device != physical->device || other->is_import != physical->is_import)
+    if (other->device != physical->device || other->is_import != physical->is_import ||
+        other->is_host != physical->is_host)
       return fail(ACL_ERROR_RT_PARAM_INVALID,
-                  "a reservation takes memory of one device, and not imported and own memory");
+                  "a reservation takes memory of one device or of the host, and not imported and "
+                  "own memory");
   }
   const int access = readable ? PROT_READ | PROT_WRITE : PROT_NONE;
   if (mmap(pointer, bytes, access, MAP_SHARED | MAP_FIXED, physical->fd, 0) == MAP_FAILED)
@@ -160,7 +172,7 @@ void VirtualMemory::release_locked(Physical *physical) {
   if (--physical->refs > 0) return;
   physical->alive.store(false);
   close(physical->fd);
-  if (!physical->is_import) physical->device->memory.unaccount(physical->bytes);
+  if (!physical->is_import) memory_of(*physical).unaccount(physical->bytes);
   physical->exported.reset();
   machine().physicals().release(physical);
 }
@@ -187,10 +199,13 @@ void VirtualMemory::clear(const Device *device) {
   }
 }
 
-Device *VirtualMemory::device_at(const void *pointer) const {
+Device *VirtualMemory::device_at(const void *pointer, bool *is_host) const {
   std::shared_lock<std::shared_mutex> lock(ranges_mutex_);
   const Range *range = range_of(address_of(pointer));
-  return range == nullptr ? nullptr : range->device;
+  // All of a reservation is of one kind.
+  *is_host = range != nullptr && !range->mappings.empty() &&
+             range->mappings.begin()->second.physical->is_host;
+  return range == nullptr || *is_host ? nullptr : range->device;
 }
 
 bool VirtualMemory::is_granted(const void *pointer, const Device *device) const {

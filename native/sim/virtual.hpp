@@ -17,7 +17,8 @@ struct Device;
 struct Physical {
   uint32_t slot_index = 0;
   std::atomic<bool> alive{false};
-  Device *device = nullptr;
+  Device *device = nullptr;  ///< whose it is; of memory of the host, in whose context it was made
+  bool is_host = false;
   uint64_t bytes = 0, page = 0;
   int fd = -1;
   bool is_import = false;
@@ -33,8 +34,8 @@ class VirtualMemory final : public Arena {
  public:
   VirtualMemory() : Arena(-1) {}
 
-  /// `bytes` are rounded up to huge pages. nullptr: no addresses left.
-  void *reserve_range(uint64_t bytes, Device *device);
+  /// `bytes` are rounded up to huge pages. `expected`: where, or nullptr. nullptr: no addresses left, or not there.
+  void *reserve_range(uint64_t bytes, Device *device, void *expected = nullptr);
   aclError release_range(void *pointer);
   /// `readable`: without it, nobody has access until grant().
   aclError map(void *pointer, uint64_t bytes, Physical *physical, bool readable);
@@ -48,8 +49,8 @@ class VirtualMemory final : public Arena {
   /// All of a device that is being closed.
   void clear(const Device *device);
 
-  /// Whose memory is at `pointer`, which is in the range; nullptr: nobody's.
-  Device *device_at(const void *pointer) const;
+  /// Whose memory is at `pointer`, which is in the range; nullptr: nobody's, or the host's.
+  Device *device_at(const void *pointer, bool *is_host) const;
   /// Did grant() let `device` reach it?
   bool is_granted(const void *pointer, const Device *device) const;
 

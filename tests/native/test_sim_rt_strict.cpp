@@ -184,6 +184,58 @@ void leaving_things_behind() {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
+/// Objects of the operators' interface are told of apart, by kind and count.
+void leaving_objects_behind() {
+  CHECK_OK(aclInit(nullptr));
+  CHECK_OK(aclrtSetDevice(0));
+  aiocann_sim_set_misuse_hook(hook);
+  const uint64_t before = counter("leaks"), tensors = counter("live_tensors");
+  const int64_t dims[2] = {2, 3};
+  float one = 1;
+  char *memory = static_cast<char *>(device_memory(64));
+  const auto tensor = [&] {
+    return aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, memory);
+  };
+  aclTensor *self = tensor(), *out = tensor();
+  aclTensor *members[2] = {tensor(), tensor()};
+  aclTensorList *list = aclCreateTensorList(members, 2);
+  aclScalar *alpha = aclCreateScalar(&one, ACL_FLOAT);
+  aclIntArray *ints = aclCreateIntArray(dims, 2);
+  aclBoolArray *bools = aclCreateBoolArray(nullptr, 0);
+  uint64_t workspace = 0;
+  aclOpExecutor *executor = nullptr;
+  CHECK_OK(aclnnAddGetWorkspaceSize(self, self, alpha, out, &workspace, &executor));
+  CHECK_EQ(counter("live_tensors"), tensors + 4);
+  CHECK_EQ(counter("live_executors"), 1);
+  CHECK_OK(aclFinalize());
+  CHECK(has(last_text,
+            "aclFinalize: the program leaves 1 blocks of device memory"));  // what is last told
+  CHECK_EQ(counter("leaks"), before + 4 + 1 + 2 + 1 + 1 + 1);
+
+  // One kind after the other goes; members go with their list, and an executor with its second phase.
+  CHECK_OK(aclDestroyTensorList(list));
+  CHECK_EQ(counter("live_lists"), 0);
+  CHECK_EQ(counter("live_tensors"), tensors + 2);
+  CHECK_OK(aclrtFree(memory));
+  CHECK_OK(aclInit(nullptr));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclFinalize());
+  CHECK(has(last_text,
+            "aclFinalize: the program leaves 2 tensors, 1 scalars, 2 arrays, 0 lists and 1 "
+            "executors"));
+  CHECK_OK(aclDestroyAclOpExecutor(executor));
+  CHECK_OK(aclDestroyIntArray(ints));
+  CHECK_OK(aclDestroyBoolArray(bools));
+  CHECK_OK(aclDestroyScalar(alpha));
+  for (aclTensor *t : {self, out}) CHECK_OK(aclDestroyTensor(t));
+  const uint64_t told = counter("leaks");
+  CHECK_OK(aclInit(nullptr));
+  CHECK_OK(aclFinalize());
+  CHECK_EQ(counter("leaks"), told);
+  for (const char *kind : {"tensors", "scalars", "arrays", "lists", "executors"})
+    CHECK_EQ(counter(("live_" + std::string(kind)).c_str()), 0);
+}
+
 }  // namespace
 
 int main() {
@@ -207,5 +259,6 @@ int main() {
   destroying_what_is_waited_for();
   following_a_fault();
   leaving_things_behind();
+  leaving_objects_behind();
   return 0;
 }

@@ -49,7 +49,7 @@ Operand extent(const View &view, bool written) {
 }  // namespace
 }  // namespace aiocann::sim
 
-struct aclOpExecutor {
+struct aclOpExecutor : aiocann::sim::Counted<&aiocann::sim::LiveObjects::executors> {
   const char *name = "";
   aiocann::sim::KernelFn kernel = nullptr;
   std::shared_ptr<aiocann::sim::OpArgs> args = std::make_shared<aiocann::sim::OpArgs>();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "acl_abi.h"
+#include "sim/aclnn/live.hpp"
 
 namespace aiocann::sim {
 
@@ -50,7 +51,7 @@ class Dims {
 
 }  // namespace aiocann::sim
 
-struct aclTensor {
+struct aclTensor : aiocann::sim::Counted<&aiocann::sim::LiveObjects::tensors> {
   void init(const int64_t *view_dims, uint64_t n_view, aclDataType type,
             const int64_t *view_strides, int64_t view_offset, aclFormat layout,
             const int64_t *storage_dims, uint64_t n_storage, void *address);
@@ -62,7 +63,7 @@ struct aclTensor {
   void *data = nullptr;
 };
 
-struct aclScalar {
+struct aclScalar : aiocann::sim::Counted<&aiocann::sim::LiveObjects::scalars> {
   aclDataType dtype = ACL_DT_UNDEFINED;
   unsigned char bytes[16] = {};
 
@@ -70,24 +71,24 @@ struct aclScalar {
   int64_t as_int() const;    ///< floating values are truncated and saturate
 };
 
-struct aclIntArray {
+struct aclIntArray : aiocann::sim::Counted<&aiocann::sim::LiveObjects::arrays> {
   std::vector<int64_t> values;
 };
 
-struct aclFloatArray {
+struct aclFloatArray : aiocann::sim::Counted<&aiocann::sim::LiveObjects::arrays> {
   std::vector<float> values;
 };
 
-struct aclBoolArray {
+struct aclBoolArray : aiocann::sim::Counted<&aiocann::sim::LiveObjects::arrays> {
   std::vector<unsigned char> values;
 };
 
 /// Owns its members from creation on.
-struct aclTensorList {
+struct aclTensorList : aiocann::sim::Counted<&aiocann::sim::LiveObjects::lists> {
   std::vector<const aclTensor *> members;
 };
 
 /// Owns its members from creation on.
-struct aclScalarList {
+struct aclScalarList : aiocann::sim::Counted<&aiocann::sim::LiveObjects::lists> {
   std::vector<const aclScalar *> members;
 };
