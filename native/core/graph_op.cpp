@@ -106,7 +106,7 @@ Lane::Verdict Lane::submit_graph(Stream *stream, Op *op) {
   }
   GraphLaunch launch(this, stream, op, scratch);
   op->node_tasks.reserve(static_cast<size_t>(graph.n_nodes()));
-  if (Status status = graph.submit(launch); !status.is_ok()) {
+  if (Status status = lent([&] { return graph.submit(launch); }); !status.is_ok()) {
     if (status.get()->device < 0) status.mutate().device = device_->index;
     stream->fail(op, status);
   }

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "core/device.hpp"
-#include "core/inquiry.hpp"
 #include "core/memory.hpp"
 #include "core/reactor.hpp"
 #include "core/runtime.hpp"
@@ -48,7 +47,11 @@ void Lane::start() {
   api_ = &runtime_->api();
   thread_ = std::thread([this] {
     name_thread("aiocann-lane");
-    run();
+    try {
+      run();
+    } catch (const Left &) {
+      // Others have taken care of everything.
+    }
   });
 }
 
@@ -175,7 +178,7 @@ void Lane::run() {
         uint64_t aborted = 0, stuck = 0;
         if (!drained) {
           gave_up_ = true;
-          if (!abort_stuck(&aborted, &stuck)) return;
+          abort_stuck(&aborted, &stuck);
         }
         std::lock_guard<std::mutex> lock(gate_);
         aborted_streams_ = aborted;
@@ -217,12 +220,11 @@ bool Lane::dispatch_inbox() {
     // Whoever finds none left sets it again, before looking once more.
     device_->events.clear_starved();
   }
-  Command *command = inbox_.take();
-  if (command == nullptr) return false;
-  while (command != nullptr) {
-    Command *next = command->next;
+  rest_ = inbox_.take();
+  if (rest_ == nullptr) return false;
+  while (Command *command = rest_) {
+    rest_ = command->next;
     dispatch(command);
-    command = next;
   }
   return true;
 }
@@ -311,7 +313,7 @@ void Lane::watchdog() {
       stream->watched = 0;
       return;
     }
-    const Answer answer = inquire(stream, op, true, settler_);
+    const Answer answer = ask_driver(stream, op, true);
     const bool reached = answer == Answer::kReached;
     if (answer == Answer::kRunning && stream->waits_in_vain()) unstick(stream);
     // Once may be a callback under way.
@@ -326,10 +328,17 @@ void Lane::watchdog() {
   check(internal_);
 }
 
+Answer Lane::ask_driver(Stream *stream, Op *op, bool thorough) {
+  return lent([&] {
+    Settler settler;
+    return inquire(stream, op, thorough, settler);
+  });
+}
+
 void Lane::unstick(Stream *stream) {
   // It was to go on after something that failed: there is nothing of its own to be saved.
   const bool stopped = !stream->adopted() && api_->aclrtStreamAbort != nullptr &&
-                       api_->aclrtStreamAbort(stream->raw) == 0;
+                       lent([&] { return api_->aclrtStreamAbort(stream->raw); }) == 0;
   if (stopped) return stream->work_dropped(0, settler_);
   stream->stalled = true;
   uint64_t n_ops = 0;
@@ -349,30 +358,20 @@ bool Lane::all_drained() {
   return internal_->drained() && all;
 }
 
-bool Lane::abort_stuck(uint64_t *aborted, uint64_t *stuck) {
+void Lane::abort_stuck(uint64_t *aborted, uint64_t *stuck) {
   look(true);
-  const auto abort_raw = api_->aclrtStreamAbort;
-  auto abort = [&](Stream *stream) {
-    bool well = false;
+  const auto abort = [&](Stream *stream) {
     // Not what another library has on its stream.
-    if (!stream->adopted() && abort_raw != nullptr) {
-      void *raw = stream->raw;
-      hands_.store(Hands::kLent, std::memory_order_release);
-      well = abort_raw(raw) == 0;
-      Hands lent = Hands::kLent;
-      if (!hands_.compare_exchange_strong(lent, Hands::kLane, std::memory_order_acq_rel))
-        return false;
-      steps_.fetch_add(1, std::memory_order_acq_rel);
-    }
+    const bool well = !stream->adopted() && api_->aclrtStreamAbort != nullptr &&
+                      lent([&] { return api_->aclrtStreamAbort(stream->raw); }) == 0;
     if (well) stream->aborted = true;
     ++*(well ? aborted : stuck);
-    return true;
   };
   for (Stream *stream : streams_) {
-    if ((stream->fifo_first != nullptr || !stream->drained()) && !abort(stream)) return false;
+    if (stream->fifo_first != nullptr || !stream->drained()) abort(stream);
   }
   // On a device that is stuck, it too will not get on.
-  return (*aborted + *stuck == 0 && internal_->drained()) || abort(internal_);
+  if (*aborted + *stuck > 0 || !internal_->drained()) abort(internal_);
 }
 
 // ---- commands --------------------------------------------------------------------------------------------
@@ -390,6 +389,12 @@ void Lane::enqueue(Op *op) {
     stream->fifo_last = op;
     return make_ready(stream);
   }
+  device_op_ = op;
+  begin(op);
+  device_op_ = nullptr;
+}
+
+void Lane::begin(Op *op) {
   switch (op->kind) {
     case OpKind::kStreamCreate:
       return create_stream(op);
@@ -422,12 +427,15 @@ void Lane::create_stream(Op *op) {
     }
   }
   void *raw = nullptr;
-  const int32_t code =
-      op->value < 0 ? api_->aclrtCreateStream(&raw)
-                    : api_->aclrtCreateStreamWithConfig(&raw, static_cast<uint32_t>(op->value), 0);
+  const auto priority = static_cast<uint32_t>(op->value);
+  const bool by_default = op->value < 0;
+  const int32_t code = lent([&] {
+    return by_default ? api_->aclrtCreateStream(&raw)
+                      : api_->aclrtCreateStreamWithConfig(&raw, priority, 0);
+  });
   if (code != 0) {
-    return settle(op, driver_error(code, op->value < 0 ? "aclrtCreateStream"
-                                                       : "aclrtCreateStreamWithConfig"));
+    return settle(
+        op, driver_error(code, by_default ? "aclrtCreateStream" : "aclrtCreateStreamWithConfig"));
   }
   int32_t id = -1;
   Status status;
@@ -503,7 +511,7 @@ void Lane::allocate_pinned(Op *op) {
 
 void Lane::memory_info(Op *op) {
   size_t free_bytes = 0, total = 0;
-  const int32_t code = api_->aclrtGetMemInfo(kHbmMemory, &free_bytes, &total);
+  const int32_t code = lent([&] { return api_->aclrtGetMemInfo(kHbmMemory, &free_bytes, &total); });
   op->values[0] = free_bytes;
   op->values[1] = total;
   settle(op, code == 0 ? Status::ok() : driver_error(code, "aclrtGetMemInfo"));

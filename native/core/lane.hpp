@@ -12,6 +12,7 @@
 
 #include "acl/api.hpp"
 #include "core/inbox.hpp"
+#include "core/inquiry.hpp"
 #include "core/op.hpp"
 #include "core/pool.hpp"
 #include "core/spin.hpp"
@@ -76,7 +77,25 @@ class Lane {
   enum class Verdict { kGone, kHeld };
   /// Whose the lane's state is: while its thread is in a call that may never end, whoever loses patience may take it.
   enum class Hands : uint8_t { kLane, kLent, kTaken };
+  /// Thrown through the thread's own frames when its state was taken: it touches nothing any more.
+  struct Left {};
   friend class GraphLaunch;
+
+  /// Makes a call that may never end. The lane's state is lent meanwhile, so call() leaves alone what others look at
+  /// then: FIFOs, streams_, settler_ and what is in hand. Throws Left.
+  template <typename Call>
+  auto lent(Call &&call) {
+    if (!may_lend_) return call();
+    may_lend_ = false;
+    hands_.store(Hands::kLent, std::memory_order_release);
+    auto answer = call();
+    Hands mine = Hands::kLent;
+    if (!hands_.compare_exchange_strong(mine, Hands::kLane, std::memory_order_acq_rel))
+      throw Left{};
+    may_lend_ = true;
+    steps_.store(steps_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    return answer;
+  }
 
   void run();
   Status open_device();
@@ -84,7 +103,7 @@ class Lane {
   void close_stream(Stream *stream, bool leak);
   void forget_waiting();
   /// leak: without a call of the driver, by whatever thread.
-  void abandon_inbox(bool leak);
+  void abandon(Command *first, bool leak);
   void fail_fifo(Stream *stream, const Status &why, bool leak, uint64_t *given_up);
   bool reaches(const bool *what, const std::atomic<int64_t> &deadline_ms);
   /// Back from a call, after the closer has left.
@@ -108,12 +127,13 @@ class Lane {
   int64_t watch();
   void watchdog();
   void unstick(Stream *stream);
+  Answer ask_driver(Stream *stream, Op *op, bool thorough);
   bool all_drained();
-  /// False: the state is no longer ours.
-  bool abort_stuck(uint64_t *aborted, uint64_t *stuck);
+  void abort_stuck(uint64_t *aborted, uint64_t *stuck);
 
   // commands (lane.cpp)
   void enqueue(Op *op);
+  void begin(Op *op);
   void create_stream(Op *op);
   void allocate_pinned(Op *op);
   void memory_info(Op *op);
@@ -192,6 +212,12 @@ class Lane {
   Staging chunks_, slots_;
   Settler settler_;
   Spin spin_;
+  // In hand while a call is made: where it does not return, they have to be settled, or leaked, too.
+  Command *rest_ = nullptr;  ///< taken from the inbox, not yet dispatched
+  Op *device_op_ = nullptr;  ///< of no stream
+  const Op *head_ =
+      nullptr;            ///< of a stream: the driver may have its operands. Only to be compared
+  bool may_lend_ = true;  ///< not in a call already, and not closing the device
   int64_t next_watch_ms_ = 0;
 
   enum class ResetStep : uint8_t { kNone, kStop, kFlush };

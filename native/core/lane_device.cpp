@@ -82,6 +82,7 @@ void Lane::close_device() {
     std::lock_guard<std::mutex> lock(gate_);
     leak = leak_;
   }
+  may_lend_ = false;  // should the thread come back late, it has more to settle
   // First the reactor: when it has ended, nobody but us touches what is left.
   Reactor *reactor = device_->reactor.get();
   if (reset_.op != nullptr) {
@@ -102,7 +103,7 @@ void Lane::close_device() {
   }
   settler_.run();
   device_->unregister_stream(internal_);
-  abandon_inbox(false);
+  abandon(inbox_.close(), false);
   forget_waiting();
   if (!internal_->gone) reactor->completion().unsubscribe(internal_->raw);
   reactor->completion().forget(internal_);
@@ -170,8 +171,11 @@ void Lane::fail_fifo(Stream *stream, const Status &why, bool leak, uint64_t *giv
       settle(op, Status::ok());  // closed it is
       continue;
     }
+    if (op->sequence != 0)
+      continue;  // submitted while the lane was in a call: settled with the others
     ++*given_up;
-    if (op->assigned > 0 && leak) bury(op);  // parts of it may be on a device
+    // Parts of it may be on a device, or all of it in the hands of the driver.
+    if ((op->assigned > 0 || op == head_) && leak) bury(op);
     settle(op, why);
   }
 }
@@ -189,9 +193,16 @@ void Lane::leave_behind(uint64_t *given_up) {
     }
   }
   if (hands_.load(std::memory_order_acquire) == Hands::kTaken) {
+    settler_.run();
+    for (Op *op : {device_op_, reset_.op}) {
+      if (op == nullptr) continue;
+      ++*given_up;
+      settle(op, stuck_in_driver(device_));
+    }
     for (Stream *stream : streams_) fail_fifo(stream, stuck_in_driver(device_), true, given_up);
+    abandon(rest_, true);
   }
-  abandon_inbox(true);
+  abandon(inbox_.close(), true);
 }
 
 void Lane::end_late() {
@@ -205,11 +216,10 @@ void Lane::end_late() {
   settler_.run();
 }
 
-void Lane::abandon_inbox(bool leak) {
+void Lane::abandon(Command *first, bool leak) {
   const Status why =
       Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
-  Command *command = inbox_.close();
-  while (command != nullptr) {
+  for (Command *command = first; command != nullptr;) {
     Command *next = command->next;
     switch (command->kind) {
       case CommandKind::kOp: {

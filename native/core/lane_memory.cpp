@@ -28,7 +28,7 @@ Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
     for (int round = 0; round < 2 && !grown; ++round) {
       for (uint64_t bytes : {Pool::segment_bytes(mem->nbytes), exact}) {
         void *address = nullptr;
-        code = api_->aclrtMalloc(&address, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
+        code = lent([&] { return api_->aclrtMalloc(&address, bytes, ACL_MEM_MALLOC_HUGE_FIRST); });
         if (code == 0) {
           pool.add_segment(reinterpret_cast<uint64_t>(address), bytes);
           grown = true;
@@ -39,13 +39,15 @@ Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
       // Out of memory: what the pool keeps for nothing goes back to the driver, then once more.
       const std::vector<uint64_t> empty = pool.remove_segments(false);
       if (empty.empty()) break;
-      for (uint64_t address : empty) api_->aclrtFree(reinterpret_cast<void *>(address));
+      for (uint64_t address : empty) {
+        lent([&] { return api_->aclrtFree(reinterpret_cast<void *>(address)); });
+      }
     }
     if (!grown) break;
   }
   const Status cause = driver_error(code, "aclrtMalloc");
   size_t free_bytes = 0, total = 0;
-  api_->aclrtGetMemInfo(kHbmMemory, &free_bytes, &total);
+  lent([&] { return api_->aclrtGetMemInfo(kHbmMemory, &free_bytes, &total); });
   Status status = Status::error(
       AIOCANN_E_NO_MEMORY,
       "Device %d has no %llu bytes left: %llu of %llu bytes are free in the driver, and aiocann's "
@@ -67,7 +69,7 @@ Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
 }
 
 Status Lane::pinned(uint64_t nbytes, void **address) {
-  const int32_t code = api_->aclrtMallocHost(address, nbytes);
+  const int32_t code = lent([&] { return api_->aclrtMallocHost(address, nbytes); });
   if (code == 0) return Status::ok();
   const Status cause = driver_error(code, "aclrtMallocHost");
   Status status =
@@ -81,7 +83,7 @@ Status Lane::pinned(uint64_t nbytes, void **address) {
 }
 
 void Lane::unpin(void *address) {
-  const int32_t code = api_->aclrtFreeHost(address);
+  const int32_t code = lent([&] { return api_->aclrtFreeHost(address); });
   // Nobody waits for it: closing tells.
   if (code != 0 && close_status_.is_ok()) close_status_ = driver_error(code, "aclrtFreeHost");
 }
@@ -137,7 +139,7 @@ void Lane::answer_request(Op *op) {
 Status Lane::enable_peer(Device *other) {
   std::atomic<uint8_t> &state = device_->peer_state(other->position);
   if (state.load(std::memory_order_relaxed) == 1) return Status::ok();
-  const int32_t code = api_->aclrtDeviceEnablePeerAccess(other->index, 0);
+  const int32_t code = lent([&] { return api_->aclrtDeviceEnablePeerAccess(other->index, 0); });
   state.store(code == 0 ? 1 : 2, std::memory_order_release);
   return code == 0 ? Status::ok() : driver_error(code, "aclrtDeviceEnablePeerAccess");
 }

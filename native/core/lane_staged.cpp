@@ -43,8 +43,10 @@ Lane::Verdict Lane::small_to_device(Stream *stream, Op *op) {
   if (slot == nullptr) return failure.is_ok() ? Verdict::kHeld : fail_head(stream, op, failure);
   std::memcpy(slot->base, op->src.host, op->nbytes);
   op->chunk = slot;
-  const int32_t code = api_->aclrtMemcpyAsync(device_at(op->dst, 0), op->nbytes, slot->base,
-                                              op->nbytes, ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
+  const int32_t code = lent([&] {
+    return api_->aclrtMemcpyAsync(device_at(op->dst, 0), op->nbytes, slot->base, op->nbytes,
+                                  ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
+  });
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemcpyAsync"));
   submitted(stream, op, 1, true);
   return Verdict::kGone;
@@ -57,8 +59,10 @@ Lane::Verdict Lane::small_to_host(Stream *stream, Op *op) {
   op->chunk = slot;
   op->host_left = 1;
   op->has_host_part = true;
-  const int32_t code = api_->aclrtMemcpyAsync(slot->base, op->nbytes, device_at(op->src, 0),
-                                              op->nbytes, ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
+  const int32_t code = lent([&] {
+    return api_->aclrtMemcpyAsync(slot->base, op->nbytes, device_at(op->src, 0), op->nbytes,
+                                  ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
+  });
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemcpyAsync"));
   submitted(stream, op, 1, true);
   return Verdict::kGone;
@@ -95,9 +99,10 @@ Lane::Verdict Lane::staged_to_host(Stream *stream, Op *op) {
     if (chunk == nullptr && failure.is_ok()) return Verdict::kHeld;
     if (chunk != nullptr) {
       const uint64_t bytes = std::min(Staging::kChunkBytes, op->nbytes - op->assigned);
-      const int32_t code =
-          api_->aclrtMemcpyAsync(chunk->base, bytes, device_at(op->src, op->assigned), bytes,
-                                 ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
+      const int32_t code = lent([&] {
+        return api_->aclrtMemcpyAsync(chunk->base, bytes, device_at(op->src, op->assigned), bytes,
+                                      ACL_MEMCPY_DEVICE_TO_HOST, stream->raw);
+      });
       if (code == 0) {
         Op *part = make_part(OpKind::kChunkToHost, op, stream, chunk, op->assigned, bytes);
         op->assigned += bytes;
@@ -163,9 +168,11 @@ void Lane::step(Op *part) {
       Op *parent = part->parent;
       Stream *stream = part->stream;
       if (!stream->aborted && !stream->gone && !gave_up_ && !stream->failed(parent)) {
-        const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned),
-                                                    part->nbytes, part->chunk->base, part->nbytes,
-                                                    ACL_MEMCPY_HOST_TO_DEVICE, stream->raw);
+        const int32_t code = lent([&] {
+          return api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned), part->nbytes,
+                                        part->chunk->base, part->nbytes, ACL_MEMCPY_HOST_TO_DEVICE,
+                                        stream->raw);
+        });
         if (code == 0) {
           --parent->parts;
           submitted(stream, part, 1, true);
@@ -200,9 +207,11 @@ void Lane::cross_read(Op *part) {
     part->fail(Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", device_->index));
     return parent->stream->device->lane->push_or_drop(part);
   }
-  const int32_t code = api_->aclrtMemcpyAsync(part->chunk->base, part->nbytes,
-                                              device_at(parent->src, part->assigned), part->nbytes,
-                                              ACL_MEMCPY_DEVICE_TO_HOST, internal_->raw);
+  const int32_t code = lent([&] {
+    return api_->aclrtMemcpyAsync(part->chunk->base, part->nbytes,
+                                  device_at(parent->src, part->assigned), part->nbytes,
+                                  ACL_MEMCPY_DEVICE_TO_HOST, internal_->raw);
+  });
   if (code == 0) return submitted(internal_, part, 1, true);
   part->fail(driver_error(code, "aclrtMemcpyAsync"));
   parent->stream->device->lane->push_or_drop(part);
@@ -218,9 +227,11 @@ void Lane::cross_write(Op *read) {
     part->fail(Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", device_->index));
     return parent->stream->device->lane->push_or_drop(part);
   }
-  const int32_t code = api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned), part->nbytes,
-                                              part->chunk->base, part->nbytes,
-                                              ACL_MEMCPY_HOST_TO_DEVICE, internal_->raw);
+  const int32_t code = lent([&] {
+    return api_->aclrtMemcpyAsync(device_at(parent->dst, part->assigned), part->nbytes,
+                                  part->chunk->base, part->nbytes, ACL_MEMCPY_HOST_TO_DEVICE,
+                                  internal_->raw);
+  });
   if (code == 0) return submitted(internal_, part, 1, true);
   part->fail(driver_error(code, "aclrtMemcpyAsync"));
   parent->stream->device->lane->push_or_drop(part);

@@ -3,7 +3,6 @@
 
 #include "core/device.hpp"
 #include "core/graph_op.hpp"
-#include "core/inquiry.hpp"
 #include "core/lane.hpp"
 #include "core/memory.hpp"
 #include "core/reactor.hpp"
@@ -49,6 +48,7 @@ void Lane::run_stream(Stream *stream) {
 }
 
 Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
+  head_ = op;
   if (stream->destroyed) {
     settle(op, op->kind == OpKind::kStreamClose
                    ? Status::ok()
@@ -207,7 +207,9 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
     op->has_marker = true;
     op->event = device_->events.take();
     if (op->event != nullptr) {
-      if (const int32_t code = api_->aclrtRecordEvent(op->event->raw, stream->raw); code != 0) {
+      const int32_t code =
+          lent([&] { return api_->aclrtRecordEvent(op->event->raw, stream->raw); });
+      if (code != 0) {
         trouble = driver_error(code, "aclrtRecordEvent");
         device_->events.let_go(op->event);
         op->event = nullptr;
@@ -242,7 +244,8 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
 Status Lane::follow(Stream *stream, const NativeEvent *event) {
   if (event == nullptr)
     return Status::error(AIOCANN_E_INTERNAL, "There was no event for a stream that was adopted.");
-  const int32_t code = api_->aclrtStreamWaitEvent(stream->marker_raw, event->raw);
+  const int32_t code =
+      lent([&] { return api_->aclrtStreamWaitEvent(stream->marker_raw, event->raw); });
   return code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");
 }
 
@@ -253,7 +256,7 @@ void Lane::place_marker(Stream *stream, Op *op, bool has_event, Status trouble) 
   if (early || (!has_event && completion.needs_event())) return rescue(stream, op, trouble);
   op->retain();  // the marker's
   op->awaits_callback = true;
-  if (const int32_t code = completion.place(op); code != 0) {
+  if (const int32_t code = lent([&] { return completion.place(op); }); code != 0) {
     trouble = driver_error(code, completion.call());
     op->awaits_callback = false;
     op->release();
@@ -267,7 +270,7 @@ void Lane::place_marker(Stream *stream, Op *op, bool has_event, Status trouble) 
 // for a moment, and gets its marker only when something is to follow it, or when the lane is about to sleep.
 bool Lane::look_at(Stream *stream, bool last) {
   Op *op = stream->looked_at;
-  const Answer answer = inquire(stream, op, false, settler_);
+  const Answer answer = ask_driver(stream, op, false);
   if (answer == Answer::kRunning && !last) return false;
   stream->looked_at = nullptr;
   if (answer == Answer::kReached) {
@@ -316,7 +319,8 @@ void Lane::rescue(Stream *stream, Op *op, const Status &why) {
   // No marker, so nothing will tell when the device has passed. This is a driver in trouble: waiting here, for a
   // short time, is the price of knowing that memory is not taken away from a device that still uses it.
   stream->fail(op, device_->explained(why, op));
-  const int32_t code = api_->aclrtSynchronizeStreamWithTimeout(stream->raw, kRescueMs);
+  const int32_t code =
+      lent([&] { return api_->aclrtSynchronizeStreamWithTimeout(stream->raw, kRescueMs); });
   if (code == kSyncTimeout) return;
   device_->apply_faults();
   // Events that were recorded before may have been dropped with it: others must not wait for them.
@@ -372,16 +376,19 @@ Lane::Verdict Lane::submit_copy(Stream *stream, Op *op) {
     case CopyPlan::kHost:
       return host_to_host(stream, op);
   }
-  const int32_t code =
-      api_->aclrtMemcpyAsync(at(op->dst), op->nbytes, at(op->src), op->nbytes, kind, stream->raw);
+  const int32_t code = lent([&] {
+    return api_->aclrtMemcpyAsync(at(op->dst), op->nbytes, at(op->src), op->nbytes, kind,
+                                  stream->raw);
+  });
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemcpyAsync"));
   submitted(stream, op, 1, op->notify);
   return Verdict::kGone;
 }
 
 Lane::Verdict Lane::submit_memset(Stream *stream, Op *op) {
-  const int32_t code =
-      api_->aclrtMemsetAsync(at(op->dst), op->nbytes, op->value, op->nbytes, stream->raw);
+  const int32_t code = lent([&] {
+    return api_->aclrtMemsetAsync(at(op->dst), op->nbytes, op->value, op->nbytes, stream->raw);
+  });
   if (code != 0) return fail_head(stream, op, driver_error(code, "aclrtMemsetAsync"));
   submitted(stream, op, 1, op->notify);
   return Verdict::kGone;
@@ -418,7 +425,7 @@ Lane::Verdict Lane::submit_wait(Stream *stream, Op *op) {
   NativeEvent *event = mark->stream->pin_event(mark);
   // Passed, or without an event: it settles soon, and that pokes us.
   if (event == nullptr) return Verdict::kHeld;
-  const int32_t code = api_->aclrtStreamWaitEvent(stream->raw, event->raw);
+  const int32_t code = lent([&] { return api_->aclrtStreamWaitEvent(stream->raw, event->raw); });
   const Status failure = code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");
   if (code == 0 && mark->stream->device->events.hold_for_wait(event)) op->waited_event = event;
   mark->stream->unpin_event(mark);
