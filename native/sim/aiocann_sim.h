@@ -87,7 +87,8 @@ const char *aiocann_sim_called(int32_t index, uint64_t *times);
  * twice; work on what was destroyed. In strict mode also memory that is freed while queued tasks use it, copies
  * between ranges that overlap, device memory that is read and was never written (in granules of 32 bytes), events
  * destroyed under their waits; and what is left behind when a device is reset or ACL is finalized, which is
- * counted in "leaks" and told to the hook alone. Never changes what a function returns. */
+ * counted in "leaks" and told to the hook alone (objects of the operators' interface too, at the end; "live_tensors"
+ * and its like count them). Never changes what a function returns. */
 const char *aiocann_sim_last_misuse(void); /* "" when none yet */
 typedef void (*aiocann_sim_misuse_hook)(const char *text);
 void aiocann_sim_set_misuse_hook(aiocann_sim_misuse_hook hook); /* called on the offending thread */
