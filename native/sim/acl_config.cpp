@@ -17,17 +17,15 @@
 namespace aiocann::sim {
 namespace {
 
-constexpr int kMaxNesting = 10;  ///< of objects and arrays together
+constexpr int kMaxNesting = 10;  ///< of objects, and likewise of arrays
+constexpr off_t kMaxBytes = 10 << 20;
 
 /// Checks a text and collects its scalar values as they are written, by path ("a.b"); those of arrays are skipped.
 class Reader {
  public:
   explicit Reader(const std::string &text) : at_(text.c_str()) {}
 
-  bool read() {
-    skip_spaces();
-    return *at_ == '{' && value("", 0, true) && (skip_spaces(), *at_ == '\0');
-  }
+  bool read() { return value("", true) && (skip_spaces(), *at_ == '\0'); }
   const std::map<std::string, std::string> &values() const { return values_; }
 
  private:
@@ -53,9 +51,9 @@ class Reader {
     return true;
   }
 
-  bool value(const std::string &path, int depth, bool is_kept) {
+  bool value(const std::string &path, bool is_kept) {
     skip_spaces();
-    if (*at_ == '{' || *at_ == '[') return depth < kMaxNesting && members(path, depth, is_kept);
+    if (*at_ == '{' || *at_ == '[') return members(path, is_kept);
     std::string text;
     if (*at_ == '"') {
       if (!string(&text)) return false;
@@ -73,20 +71,25 @@ class Reader {
     return true;
   }
 
-  bool members(const std::string &path, int depth, bool is_kept) {
+  bool members(const std::string &path, bool is_kept) {
     const bool is_object = *at_++ == '{';
     const char close = is_object ? '}' : ']';
-    if (take(close)) return true;
-    do {
-      std::string name;
-      if (is_object && !(string(&name) && take(':'))) return false;
-      if (!value(path.empty() ? name : path + "." + name, depth + 1, is_kept && is_object))
-        return false;
-    } while (take(','));
-    return take(close);
+    int &depth = is_object ? objects_ : arrays_;
+    if (++depth > kMaxNesting) return false;
+    if (!take(close)) {
+      do {
+        std::string name;
+        if (is_object && !(string(&name) && take(':'))) return false;
+        if (!value(path.empty() ? name : path + "." + name, is_kept && is_object)) return false;
+      } while (take(','));
+      if (!take(close)) return false;
+    }
+    --depth;
+    return true;
   }
 
   const char *at_;
+  int objects_ = 0, arrays_ = 0;  ///< that are open
   std::map<std::string, std::string> values_;
 };
 
@@ -111,9 +114,9 @@ aclError read_acl_config(const char *path, std::string *text) {
   struct stat info;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
-  if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) content << file.rdbuf();
-  if (!content || content.str().empty())
+  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > kMaxBytes || !file)
     return fail(ACL_ERROR_INVALID_FILE, "aclInit: configuration file '%s' cannot be read", path);
+  if (info.st_size != 0) content << file.rdbuf();  // an empty file says nothing
   *text = content.str();
   return ACL_SUCCESS;
 }
@@ -124,7 +127,7 @@ aclError parse_acl_config(const std::string &text, AclConfig *config) {
   Reader reader(text);
   if (!reader.read())
     return fail(ACL_ERROR_PARSE_FILE,
-                "aclInit: the configuration file is not a JSON object, or nested too deeply");
+                "aclInit: the configuration file is not JSON, or nested too deeply");
   for (const auto &[path, value] : reader.values()) {
     if (path == "defaultDevice.default_device" && !parse_device(value, &config->default_device))
       return fail(ACL_ERROR_INVALID_PARAM,

@@ -24,6 +24,9 @@ void granularity() {
   aclrtPhysicalMemProp prop = prop_of(0);
   CHECK_OK(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
   CHECK_EQ(bytes, 2 * kMiB);
+  prop.memAttr = ACL_HBM_MEM_NORMAL;  // served by huge pages, too
+  CHECK_OK(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
+  CHECK_EQ(bytes, 2 * kMiB);
   prop.memAttr = ACL_HBM_MEM_HUGE1G;
   CHECK_OK(
       aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &bytes));
