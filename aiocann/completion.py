@@ -25,7 +25,7 @@ import anyio
 from aiocann import ending, sites
 from aiocann.errors import (
     E_PREDECESSOR,
-    AclError,
+    AiocannError,
     ClosedResourceError,
     NativeError,
     clone,
@@ -329,13 +329,18 @@ class Operation(Generic[T]):
 
     def _fail(self, error: Any) -> None:
         native = to_error(error)
-        cause = failure_of(native.cause_op) if native.cause_op else None
+        known = failure_of(native.cause_op)
         op, site = self._describe(native)
         self._result = None
         self._set_error(
-            error_for(native, op=op, enqueued_at=site, cause=cause),
+            error_for(
+                native,
+                op=op,
+                enqueued_at=site,
+                cause=silent_failure(native) if known is None else known,
+            ),
             followed=native.code == E_PREDECESSOR
-            and not (self._tells_of_silent_ones and cause is None),
+            and not (self._tells_of_silent_ones and known is None),
         )
 
     def _set_error(self, exc: BaseException, *, followed: bool = False) -> None:
@@ -382,6 +387,16 @@ class Operation(Generic[T]):
             self._foreign.pop(reactor, None)
 
     # ---- for streams -------------------------------------------------------------
+
+    @property
+    def has_known_cause(self) -> bool:
+        """Whether it failed only because an op had that somebody can be told of."""
+        error = lib.aiocann_op_error(self._pointer)
+        return bool(
+            error != NULL
+            and error.code == E_PREDECESSOR
+            and failure_of(error.cause_op) is not None
+        )
 
     @property
     def timestamp_us(self) -> int:
@@ -591,10 +606,11 @@ async def settled(
     return op.done
 
 
-def has_known_cause(exc: BaseException) -> bool:
-    """Whether an op failed only because one had that somebody can be told of."""
-    return (
-        isinstance(exc, AclError)
-        and exc.code == E_PREDECESSOR
-        and exc.__cause__ is not None
+def silent_failure(native: NativeError) -> AiocannError | None:
+    """Make the failure of a command without an op, for one that only followed."""
+    if not native.cause_code:
+        return None
+    cause = NativeError(
+        native.cause_code, native.cause_detail, is_fault=native.cause_is_fault
     )
+    return error_for(cause, op=native.cause_kind)

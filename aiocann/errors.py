@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from aiocann._codes import CODE_NAMES
+from aiocann._codes import CODE_NAMES, FAULT_CODES
 
 __all__ = [
     "AclError",
@@ -186,7 +186,7 @@ class SlowPathWarning(UserWarning):
 
 
 class CleanupWarning(ResourceWarning):
-    """Something could not be released where nothing can be raised."""
+    """Something could not be released where another error is being raised."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,9 @@ class NativeError:
     is_fault: bool = False
     cause_op: int = 0
     cause_kind: str = ""
+    cause_code: int = 0
+    cause_is_fault: bool = False
+    cause_detail: str = ""
     requested: int = 0
     free: int = 0
     total: int = 0
@@ -249,11 +252,8 @@ def _classes() -> dict[int, type[AclError]]:
     put(DeviceMemoryError, 200000, 207001, 207018)
     put(ResourceExhaustedError, 300000, 507002)
     put(NumericOverflowError, 207003, 207016, 207017)
-    # Faults of the device, whether they were seen while running or at a later call.
-    put(DeviceFaultError, 107022, 107023, 107035, 507001, 507010, 507011)
-    put(DeviceFaultError, *range(507013, 507018 + 1), *range(507034, 507036 + 1))
-    put(DeviceFaultError, *range(507042, 507045 + 1), *range(507048, 507057 + 1))
-    put(DeviceFaultError, 507899, 507900, 507904, 507914, 507915, 507916)
+    # Whether they were seen while running or at a later call.
+    put(DeviceFaultError, *FAULT_CODES)
     return exact
 
 

@@ -32,6 +32,7 @@ from aiocann.errors import (
     AclError,
     AiocannError,
     BusyResourceError,
+    CleanupWarning,
     ClosedResourceError,
     NativeError,
     ResourceExhaustedError,
@@ -94,6 +95,8 @@ class Statistics:
     d2h_bytes: int
     d2d_bytes: int
     peer_bytes: int
+    #: Pinned host memory got from the driver for arrays: in use, or kept for others.
+    pinned_reserved_bytes: int
 
 
 @dataclass(frozen=True)
@@ -386,8 +389,14 @@ class open_runtime:  # noqa: N801 - used like a function
             _explain(exc)
             # Cancelled, or failed: the last one to give up closes what may yet open.
             closing = _drop(shared)
-            if closing is not None:
-                await settled(closing, self._close_timeout)
+            if closing is not None and await settled(closing, self._close_timeout):
+                failure = closing.exception()
+                if failure is not None:
+                    warnings.warn(
+                        f"a runtime that did not open could not be closed: {failure}",
+                        CleanupWarning,
+                        stacklevel=2,
+                    )
             raise
         self._entered = shared
         if self._debug:

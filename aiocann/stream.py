@@ -17,7 +17,6 @@ from aiocann.completion import (
     HostCall,
     Interruption,
     Operation,
-    has_known_cause,
     settled,
 )
 from aiocann.enqueue import enqueue
@@ -129,8 +128,19 @@ class Stream:
 
     @property
     def handle(self) -> int:
-        """The ``aclrtStream``, for other libraries."""
-        return int(lib.aiocann_stream_handle(self._open()))
+        """The ``aclrtStream``, for other libraries.
+
+        Raises
+        ------
+        ClosedResourceError
+            The stream is closed, or a reset of its device has taken it.
+        """
+        handle = int(lib.aiocann_stream_handle(self._open()))
+        if not handle:
+            raise ClosedResourceError(
+                f"device {self.device.index} was reset, which closed this stream"
+            )
+        return handle
 
     @property
     def idle(self) -> bool:
@@ -399,7 +409,7 @@ class Stream:
             closing = op.exception()
             # What follows from a failure that somebody was told of is no news.
             if failure is None and closing is not None:
-                failure = None if has_known_cause(closing) else clone(closing)
+                failure = None if op.has_known_cause else clone(closing)
         interruption.release(failure)
         if failure is not None:
             try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write aiocann/_codes.py from native/acl/abi/acl_enums.tsv.
+"""Write aiocann/_codes.py from acl_enums.tsv and acl_faults.tsv of native/acl/abi.
 
-Run it after the table changed; tests/unit/test_codes.py fails until then.
+Run it after a table changed; tests/unit/test_errors.py fails until then.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "native" / "acl" / "abi" / "acl_enums.tsv"
+ABI = ROOT / "native" / "acl" / "abi"
 MODULE = ROOT / "aiocann" / "_codes.py"
 
 HEADER = '''"""Names of ACL's status codes; by scripts/gen_codes.py: do not edit."""
@@ -19,20 +19,32 @@ from __future__ import annotations
 '''
 
 
-def render(table: str) -> str:
-    """Return the module's text for the text of the table."""
+def rows(table: str) -> list[list[str]]:
+    """Return the rows of a table, comments left out."""
+    text = (ABI / f"{table}.tsv").read_text(encoding="utf-8")
+    return [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
+
+
+def render() -> str:
+    """Return the module's text."""
     names: dict[int, str] = {}
-    for line in table.splitlines():
-        if line.startswith("#") or not line.strip():
-            continue
-        group, name, value = line.split("\t")[:3]
+    for group, name, value in rows("acl_enums"):
         if group == "const" and name.startswith(("ACL_ERROR_", "ACLNN_ERR_")):
             code = int(value, 0)
             if code > 0:
                 names.setdefault(code, name)
-    rows = "".join(f'    {code}: "{name}",\n' for code, name in sorted(names.items()))
-    return f"{HEADER}CODE_NAMES: dict[int, str] = {{\n{rows}}}\n"
+    faults = {row[0] for row in rows("acl_faults")}
+    named = sorted(names.items())
+    return (
+        HEADER
+        + "CODE_NAMES: dict[int, str] = {\n"
+        + "".join(f'    {code}: "{name}",\n' for code, name in named)
+        + "}\n\n# The device has failed, at some work or altogether.\n"
+        + "FAULT_CODES = frozenset(\n    {\n"
+        + "".join(f"        {code},\n" for code, name in named if name in faults)
+        + "    }\n)\n"
+    )
 
 
 if __name__ == "__main__":
-    MODULE.write_text(render(TABLE.read_text()))
+    MODULE.write_text(render(), encoding="utf-8")

@@ -13,6 +13,7 @@ nothing but an interpreter. Files are rewritten only when their text changes.
     the functions that the loader requires.
 ``acl_errors.inc``
     ``ACL_ERROR_ENTRY(name, value)`` for every error code, ascending, each value once.
+    Where ``ACL_FAULT_ENTRY`` is defined too, it takes the faults of the device.
 ``sim_stubs.cpp``
     For the simulator: a weak definition of every function, which says that it is not
     supported. What the simulator does define takes its place when it is linked.
@@ -279,10 +280,16 @@ def errors(abi: Abi) -> str:
         for name, value in reversed(abi.constants)
         if value and name.startswith(("ACL_ERROR_", "ACLNN_ERR_"))
     }
-    lines = [
-        f"ACL_ERROR_ENTRY({name}, {value})" for value, name in sorted(codes.items())
-    ]
-    return "\n".join([NOTICE, *lines, "#undef ACL_ERROR_ENTRY\n"])
+    faults = {row[0] for row in rows("acl_faults.tsv")}
+    unknown = faults - set(codes.values())
+    if unknown:
+        raise SystemExit(f"acl_faults.tsv names no error codes: {sorted(unknown)}")
+    lines = ["#ifndef ACL_FAULT_ENTRY\n#define ACL_FAULT_ENTRY ACL_ERROR_ENTRY\n#endif"]
+    for value, name in sorted(codes.items()):
+        kind = "FAULT" if name in faults else "ERROR"
+        lines.append(f"ACL_{kind}_ENTRY({name}, {value})")
+    lines.append("#undef ACL_FAULT_ENTRY\n#undef ACL_ERROR_ENTRY\n")
+    return "\n".join([NOTICE, *lines])
 
 
 def stub(function: Function, answer: str) -> str:

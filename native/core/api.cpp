@@ -332,7 +332,8 @@ void aiocann_stream_release(aiocann_stream *stream) {
 }
 
 uint64_t aiocann_stream_handle(const aiocann_stream *stream) {
-  return reinterpret_cast<uint64_t>(stream->raw);
+  const bool is_gone = stream->epoch != stream->device->epoch();
+  return is_gone ? 0 : reinterpret_cast<uint64_t>(stream->raw);
 }
 
 int32_t aiocann_stream_idle(const aiocann_stream *stream) { return stream->idle() ? 1 : 0; }

@@ -47,6 +47,9 @@ class ReportFamily final : public Completion {
     return api_.aclrtSubscribeReport(thread_id_, raw);
   }
   void unsubscribe(void *raw) override { api_.aclrtUnSubscribeReport(thread_id_, raw); }
+  int32_t probe(void *raw) override {
+    return api_.aclrtLaunchCallback([](void *) {}, nullptr, block_, raw);
+  }
   const char *call() const override { return "aclrtLaunchCallback"; }
   int32_t place(Op *op) override {
     Ticket *ticket = tickets_.take(op);
@@ -152,6 +155,9 @@ class HostFuncFamily final : public ListFamily {
  public:
   using ListFamily::ListFamily;
   const char *call() const override { return "aclrtLaunchHostFunc"; }
+  int32_t probe(void *raw) override {
+    return api_.aclrtLaunchHostFunc(raw, [](void *) {}, nullptr);
+  }
   int32_t place(Op *op) override {
     Ticket *ticket = tickets_.take(op);
     const int32_t code = api_.aclrtLaunchHostFunc(op->stream->marker_raw, on_marker, ticket);

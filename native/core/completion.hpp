@@ -71,6 +71,8 @@ class Completion {
   /// Before the first marker of a stream: an ACL code, and the function it is of in *call.
   virtual int32_t subscribe(void *raw, const char **call) = 0;
   virtual void unsubscribe(void *raw) = 0;
+  /// Whether the driver takes what place() launches: launches one that tells nothing, on a stream that is subscribed.
+  virtual int32_t probe(void *) { return 0; }
   /// After op's event has been recorded: whatever will tell that it is reached. An ACL code. Takes over a reference
   /// of op, unless it fails.
   virtual int32_t place(Op *op) = 0;

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "acl/loader.hpp"
+#include "core/op.hpp"
+#include "core/stack.hpp"
 #include "core/status.hpp"
 
 namespace aiocann::core {
@@ -11,6 +13,8 @@ struct Driver {
   acl::Library library;
   int users = 0;             ///< runtimes between acquire and release
   bool initialised = false;  ///< by us: aclInit answered 0, not "already"
+  /// Pinned memory of runtimes that had closed before its last user let go of it. Owner: Mem. Thread: any.
+  Stack<Command> left_pinned;
 };
 
 /// Loads (once) and initialises (when it has no user yet). Drivers are never unloaded or freed. Thread: opener.

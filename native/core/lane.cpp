@@ -162,6 +162,7 @@ void Lane::run() {
     bool worked = dispatch_inbox();
     worked |= run_ready();
     worked |= step_reset();
+    worked |= retry_creating();
     settler_.run();
     if (left_behind()) return end_late();
     busy = worked ? busy + 1 : 0;
@@ -299,15 +300,15 @@ int64_t Lane::watch() {
   if (device_->take_alarm()) next_watch_ms_ = now + kAlarmMs;
   if (next_watch_ms_ == 0) next_watch_ms_ = now + kWatchMs;
   if (now < next_watch_ms_) return next_watch_ms_ - now;
-  watchdog();
-  next_watch_ms_ = now + kWatchMs;
+  next_watch_ms_ = now + (watchdog() ? kAlarmMs : kWatchMs);
   return 0;
 }
 
-void Lane::watchdog() {
+bool Lane::watchdog() {
   device_->apply_faults();
-  if (reset_.op != nullptr) return;  // the handles may be gone
-  auto check = [this](Stream *stream) {
+  if (reset_.op != nullptr) return false;  // the handles may be gone
+  bool untold = false;
+  auto check = [&](Stream *stream) {
     Op *op = stream->oldest_marker();
     if (op == nullptr) {
       stream->watched = 0;
@@ -316,8 +317,10 @@ void Lane::watchdog() {
     const Answer answer = ask_driver(stream, op, true);
     const bool reached = answer == Answer::kReached;
     if (answer == Answer::kRunning && stream->waits_in_vain()) unstick(stream);
+    const bool is_untold = !op->awaits_callback && stream->looked_at != op;
+    untold |= is_untold && !reached;
     // Once may be a callback under way.
-    if (reached && stream->watched == op->id) {
+    if (reached && (is_untold || stream->watched == op->id)) {
       device_->apply_faults();
       stream->callback_missing(op, settler_);
     }
@@ -326,6 +329,7 @@ void Lane::watchdog() {
   };
   for (Stream *stream : streams_) check(stream);
   check(internal_);
+  return untold;
 }
 
 Answer Lane::ask_driver(Stream *stream, Op *op, bool thorough) {
@@ -434,6 +438,10 @@ void Lane::create_stream(Op *op) {
                       : api_->aclrtCreateStreamWithConfig(&raw, priority, 0);
   });
   if (code != 0) {
+    const bool more_to_come = std::any_of(streams_.begin(), streams_.end(), [](Stream *stream) {
+      return stream->closing.load(std::memory_order_acquire);
+    });
+    if (is_exhaustion_code(code) && more_to_come) return creating_.push_back(op);
     return settle(
         op, driver_error(code, by_default ? "aclrtCreateStream" : "aclrtCreateStreamWithConfig"));
   }
@@ -460,6 +468,23 @@ void Lane::create_stream(Op *op) {
   op->result.store(stream, std::memory_order_release);
   op->discard_result = [](void *left) { aiocann_stream_release(static_cast<Stream *>(left)); };
   settle(op, Status::ok());
+}
+
+bool Lane::retry_creating() {
+  if (!has_room_) return false;
+  has_room_ = false;
+  for (size_t left = creating_.size(); left > 0; --left) {
+    device_op_ = creating_.front();
+    creating_.pop_front();
+    create_stream(device_op_);
+    device_op_ = nullptr;
+  }
+  return true;
+}
+
+void Lane::fail_creating(const Status &why) {
+  for (Op *op : creating_) settle(op, why);
+  creating_.clear();
 }
 
 void Lane::release_stream(Stream *stream) {
@@ -493,14 +518,24 @@ void Lane::destroy_stream(Stream *stream, Status *status) {
   *found = streams_.back();
   streams_.pop_back();
   stream->release();
+  has_room_ = !creating_.empty();
 }
 
 void Lane::allocate_pinned(Op *op) {
-  void *address = nullptr;
-  const Status status = pinned(op->nbytes, &address);
-  if (status.is_ok()) {
+  Block *block = nullptr;
+  Status status = pinned_block(op->nbytes, &block);
+  if (!status.is_ok()) {
+    status.mutate().requested = op->nbytes;
+    // Staging memory that is idle is given up by the lane that has it: each does so, and tries.
+    for (size_t next = static_cast<size_t>(device_->position) + 1; next < runtime_->devices.size();
+         ++next) {
+      const Device &other = *runtime_->devices[next];
+      if (other.is_open() && other.lane->push(&op->command)) return;
+    }
+  } else {
     auto *mem = new Mem(MemKind::kPinned, runtime_, nullptr, op->nbytes);
-    mem->address.store(reinterpret_cast<uint64_t>(address), std::memory_order_release);
+    mem->block = block;
+    mem->address.store(block->address(), std::memory_order_release);
     add(runtime_->counters.pinned_bytes, op->nbytes);
     runtime_->pinned.add(mem);
     op->result.store(mem, std::memory_order_release);

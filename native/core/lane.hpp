@@ -69,6 +69,7 @@ class Lane {
   Status driver_error(int32_t code, const char *call) const;
   /// A block for mem, growing the pool if need be.
   Status allocate(Mem *mem, uint64_t stream, Pool::By by);
+  /// Pinned memory from the driver; on its being out of memory, what is kept for nothing is given up first.
   Status pinned(uint64_t nbytes, void **address);
   void unpin(void *address);
   void make_ready(Stream *stream);
@@ -125,7 +126,8 @@ class Lane {
   void wait_for_work();
   /// Runs the watchdog when it is time, and then answers 0; otherwise the milliseconds until then, -1: none.
   int64_t watch();
-  void watchdog();
+  /// True: something is under way that no callback will tell of.
+  bool watchdog();
   void unstick(Stream *stream);
   Answer ask_driver(Stream *stream, Op *op, bool thorough);
   bool all_drained();
@@ -135,7 +137,15 @@ class Lane {
   void enqueue(Op *op);
   void begin(Op *op);
   void create_stream(Op *op);
+  /// Where a stream has gone, those that there was no room for try again. True: there were some.
+  bool retry_creating();
+  void fail_creating(const Status &why);
   void allocate_pinned(Op *op);
+  /// A block of the runtime's pinned memory.
+  Status pinned_block(uint64_t nbytes, Block **block);
+  /// Gives the driver what this runtime has pinned for nobody, of staging memory this lane's. True: there was some.
+  bool trim_pinned();
+  void free_left_pinned();
   void memory_info(Op *op);
   void release_stream(Stream *stream);
   void destroy_stream(Stream *stream, Status *status);
@@ -208,6 +218,8 @@ class Lane {
   std::deque<Stream *> ready_;
   std::vector<Stream *> unmarked_;
   std::vector<Stream *> without_event_;  ///< held for want of an event
+  std::deque<Op *> creating_;            ///< held until a stream that is being closed has gone
+  bool has_room_ = false;                ///< such a stream has gone
   std::vector<Stream *> looked_at_;      ///< those with a Stream::looked_at. Owns: a reference each
   Staging chunks_, slots_;
   Settler settler_;

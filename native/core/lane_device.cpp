@@ -9,11 +9,18 @@
 namespace aiocann::core {
 namespace {
 
+constexpr int32_t kTrialMs = 100;
+constexpr int32_t kSyncTimeout = 507046;
+
 Status stuck_in_driver(const Device *device) {
   return Status::error(AIOCANN_E_CLOSED,
                        "The runtime was closed, and a call of the driver for device %d does not "
                        "return: what was in flight there is leaked.",
                        device->index);
+}
+
+Status closed_before() {
+  return Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
 }
 
 }  // namespace
@@ -27,11 +34,17 @@ Status Lane::open_internal() {
     if (status.is_ok() && code != 0) status = driver_error(code, call);
     return status.is_ok();
   };
-  const bool well =
-      check(api.aclrtGetCurrentContext(&device_->context), "aclrtGetCurrentContext") &&
-      check(api.aclrtCreateStream(&raw), "aclrtCreateStream") &&
-      check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId");
+  check(api.aclrtGetCurrentContext(&device_->context), "aclrtGetCurrentContext");
+  if (status.is_ok()) status = device_->reactor->bind();
+  const bool well = status.is_ok() && check(api.aclrtCreateStream(&raw), "aclrtCreateStream") &&
+                    check(api.aclrtStreamGetId(raw, &id), "aclrtStreamGetId");
   if (well) status = device_->reactor->choose(runtime_->family, raw);
+  if (status.is_ok()) {
+    device_->reactor->go();
+    // What it was tried with is over before anything else begins; or the device is held up.
+    const int32_t code = api.aclrtSynchronizeStreamWithTimeout(raw, kTrialMs);
+    if (code != kSyncTimeout) check(code, "aclrtSynchronizeStreamWithTimeout");
+  }
   if (!status.is_ok()) {
     if (raw != nullptr) api.aclrtDestroyStream(raw);
     return status;
@@ -57,7 +70,6 @@ Status Lane::open_device() {
     return status;
   }
   device_->register_stream(internal_);
-  device_->reactor->go();
   if (const char *name = api.aclrtGetSocName()) device_->soc_name = name;
   if (api.aclrtGetPhyDevIdByUserDevId != nullptr) {
     int32_t physical = -1;
@@ -72,6 +84,7 @@ Status Lane::open_device() {
     }
   }
   route_faults(api, device_);
+  free_left_pinned();
   return Status::ok();
 }
 
@@ -94,6 +107,7 @@ void Lane::close_device() {
   unroute_faults(device_);
 
   drop_looks();
+  fail_creating(closed_before());
   const std::vector<Stream *> streams = streams_;
   for (Stream *stream : streams) close_stream(stream, leak);
   if (!internal_->drained()) {
@@ -112,6 +126,12 @@ void Lane::close_device() {
 
   chunks_.close();
   slots_.close();
+  if (this == runtime_->any_lane()) {
+    // What users still hold is freed by a later runtime of the driver, if there is one.
+    for (uint64_t address : runtime_->pinned_pool.remove_segments(false)) {
+      unpin(reinterpret_cast<void *>(address));
+    }
+  }
   auto check = [&](int32_t code, const char *call) {
     if (code != 0 && close_status_.is_ok()) close_status_ = driver_error(code, call);
   };
@@ -199,6 +219,7 @@ void Lane::leave_behind(uint64_t *given_up) {
       ++*given_up;
       settle(op, stuck_in_driver(device_));
     }
+    fail_creating(stuck_in_driver(device_));
     for (Stream *stream : streams_) fail_fifo(stream, stuck_in_driver(device_), true, given_up);
     abandon(rest_, true);
   }
@@ -207,6 +228,7 @@ void Lane::leave_behind(uint64_t *given_up) {
 
 void Lane::end_late() {
   uint64_t given_up = 0;
+  fail_creating(stuck_in_driver(device_));
   for (Stream *stream : streams_) {
     if (device_->reactor->ended()) {
       stream->give_up(stuck_in_driver(device_), false, settler_, &given_up);
@@ -217,8 +239,7 @@ void Lane::end_late() {
 }
 
 void Lane::abandon(Command *first, bool leak) {
-  const Status why =
-      Status::error(AIOCANN_E_CLOSED, "The runtime was closed before this reached the device.");
+  const Status why = closed_before();
   for (Command *command = first; command != nullptr;) {
     Command *next = command->next;
     switch (command->kind) {
@@ -249,6 +270,7 @@ void Lane::abandon(Command *first, bool leak) {
           break;
         }
         if (mem->kind == MemKind::kPinned) runtime_->pinned.remove(mem);
+        mem->uncount();
         delete mem;
         break;
       }

@@ -2,7 +2,10 @@
 // other lanes.
 #include <time.h>
 
+#include <algorithm>
+
 #include "core/device.hpp"
+#include "core/driver.hpp"
 #include "core/graph_op.hpp"
 #include "core/lane.hpp"
 #include "core/memory.hpp"
@@ -10,6 +13,14 @@
 #include "core/stream.hpp"
 
 namespace aiocann::core {
+namespace {
+
+/// What small blocks of pinned memory are cut from.
+constexpr uint64_t kPinnedSegmentBytes = uint64_t{2} << 20;
+/// Beyond so much, pinned memory that nobody uses goes back to the driver: the whole machine may lack it.
+constexpr uint64_t kIdlePinnedBytes = uint64_t{256} << 20;
+
+}  // namespace
 
 Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
   if (Status status = mem->gone(); !status.is_ok()) return status;
@@ -36,12 +47,13 @@ Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
         }
       }
       if (grown || round > 0) break;
-      // Out of memory: what the pool keeps for nothing goes back to the driver, then once more.
+      // Out of memory: what the pools keep for nothing goes back to the driver, then once more. (Pinned memory is
+      // the device's own where host and device share theirs.)
       const std::vector<uint64_t> empty = pool.remove_segments(false);
-      if (empty.empty()) break;
       for (uint64_t address : empty) {
         lent([&] { return api_->aclrtFree(reinterpret_cast<void *>(address)); });
       }
+      if (!trim_pinned() && empty.empty()) break;
     }
     if (!grown) break;
   }
@@ -69,7 +81,9 @@ Status Lane::allocate(Mem *mem, uint64_t stream, Pool::By by) {
 }
 
 Status Lane::pinned(uint64_t nbytes, void **address) {
-  const int32_t code = lent([&] { return api_->aclrtMallocHost(address, nbytes); });
+  const auto ask = [&] { return api_->aclrtMallocHost(address, nbytes); };
+  int32_t code = lent(ask);
+  if (code != 0 && trim_pinned()) code = lent(ask);
   if (code == 0) return Status::ok();
   const Status cause = driver_error(code, "aclrtMallocHost");
   Status status =
@@ -80,6 +94,45 @@ Status Lane::pinned(uint64_t nbytes, void **address) {
   error.used = runtime_->counters.pinned_bytes.load(std::memory_order_relaxed);
   snprintf(error.call, sizeof error.call, "aclrtMallocHost");
   return status;
+}
+
+Status Lane::pinned_block(uint64_t nbytes, Block **block) {
+  Pool &pool = runtime_->pinned_pool;
+  for (;;) {
+    if ((*block = pool.take(nbytes, 0)) != nullptr) return Status::ok();
+    void *address = nullptr;
+    uint64_t bytes = std::max(kPinnedSegmentBytes, Pool::rounded(nbytes));
+    Status status = pinned(bytes, &address);
+    if (!status.is_ok() && bytes > Pool::rounded(nbytes)) {
+      bytes = Pool::rounded(nbytes);
+      status = pinned(bytes, &address);
+    }
+    if (!status.is_ok()) return status;
+    // Another lane may be quicker than we to take it.
+    pool.add_segment(reinterpret_cast<uint64_t>(address), bytes);
+  }
+}
+
+bool Lane::trim_pinned() {
+  const std::vector<uint64_t> empty = runtime_->pinned_pool.remove_segments(false);
+  for (uint64_t address : empty) unpin(reinterpret_cast<void *>(address));
+  const bool some_chunks = chunks_.trim(), some_slots = slots_.trim();
+  return !empty.empty() || some_chunks || some_slots;
+}
+
+void Lane::free_left_pinned() {
+  for (Command *command = runtime_->driver().left_pinned.take(); command != nullptr;) {
+    Command *next = command->next;
+    auto *mem = static_cast<Mem *>(command->owner);
+    Pool &pool = mem->runtime->pinned_pool;
+    pool.give_back(mem->block, false);
+    // Refused: the driver has taken it back by itself, with what it was finalized with.
+    for (uint64_t address : pool.remove_segments(false)) {
+      api_->aclrtFreeHost(reinterpret_cast<void *>(address));
+    }
+    delete mem;
+    command = next;
+  }
 }
 
 void Lane::unpin(void *address) {
@@ -100,12 +153,16 @@ void Lane::drop_mem(Mem *mem) {
 
 void Lane::free_mem(Mem *mem) {
   if (mem->kind == MemKind::kPinned) {
+    Pool &pool = runtime_->pinned_pool;
     runtime_->pinned.remove(mem);
-    unpin(reinterpret_cast<void *>(mem->address.load(std::memory_order_relaxed)));
-    subtract(runtime_->counters.pinned_bytes, mem->nbytes);
+    pool.give_back(mem->block, false);
+    if (pool.reserved_bytes() - pool.used_bytes() > kIdlePinnedBytes) {
+      for (uint64_t address : pool.remove_segments(false)) unpin(reinterpret_cast<void *>(address));
+    }
   } else if (mem->block != nullptr) {
     device_->pool.give_back(mem->block, mem->lent);
   }
+  mem->uncount();
   delete mem;
 }
 

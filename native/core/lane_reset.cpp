@@ -151,7 +151,6 @@ Status Lane::reopen_device() {
   }
   internal_->aborted = internal_->gone = false;
   device_->register_stream(internal_);
-  device_->reactor->go();
   return Status::ok();
 }
 

@@ -260,6 +260,8 @@ void Lane::place_marker(Stream *stream, Op *op, bool has_event, Status trouble) 
     trouble = driver_error(code, completion.call());
     op->awaits_callback = false;
     op->release();
+    // Refused this once: nothing is wrong with the work, and the watch asks for it.
+    if (has_event && !stream->adopted() && is_refusal_code(code)) return device_->raise_alarm();
     rescue(stream, op, trouble);
   } else if (!trouble.is_ok()) {
     stream->fail(op, device_->explained(trouble, op));

@@ -1,6 +1,7 @@
 #include "core/memory.hpp"
 
 #include "core/device.hpp"
+#include "core/driver.hpp"
 #include "core/lane.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
@@ -18,9 +19,11 @@ aiocann_mem::aiocann_mem(MemKind mem_kind, Runtime *rt, Device *dev, uint64_t si
   if (kind != MemKind::kInternal) add(runtime->counters.live_buffers);
 }
 
-aiocann_mem::~aiocann_mem() {
+aiocann_mem::~aiocann_mem() { runtime->release(); }
+
+void aiocann_mem::uncount() {
   if (kind != MemKind::kInternal) subtract(runtime->counters.live_buffers);
-  runtime->release();
+  if (kind == MemKind::kPinned) subtract(runtime->counters.pinned_bytes, nbytes);
 }
 
 Status aiocann_mem::gone() const {
@@ -71,8 +74,14 @@ void aiocann_mem::release() {
   if (kind != MemKind::kWrapped) {
     Lane *lane = device != nullptr ? device->lane.get() : runtime->any_lane();
     if (lane != nullptr && lane->push(&unused_)) return;
-    // The runtime is closed: device memory went with it. Pinned memory has nobody left to free it.
+    // The runtime is closed: device memory went with it. Pinned memory waits for the driver's next runtime.
+    if (kind == MemKind::kPinned) {
+      uncount();
+      runtime->driver().left_pinned.push(&unused_);
+      return;
+    }
   }
+  uncount();
   delete this;
 }
 

@@ -49,7 +49,7 @@ struct aiocann_mem {
   const uint64_t nbytes;
   uint32_t epoch = 0;  ///< of the device when it was asked for
   std::atomic<uint64_t> address{0};
-  /// Of the pool. Thread: the lane of device, or whoever makes the mem.
+  /// Of the device's pool, or of the runtime's of pinned memory. Thread: the lane of device, or whoever makes the mem.
   aiocann::core::Block *block = nullptr;
   uint64_t wanted_by_stream = 0;  ///< allocate(stream=): may get a block still in use there
   bool lent = false;  ///< the pool knows that no user refers to it. Thread: the lane of device
@@ -57,6 +57,7 @@ struct aiocann_mem {
  private:
   friend class aiocann::core::Lane;
   ~aiocann_mem();
+  void uncount();
   aiocann::core::Command dropped_, unused_;
   std::atomic<uint32_t> handles_{1};
   std::atomic<uint32_t> references_{1};

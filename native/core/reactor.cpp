@@ -32,6 +32,8 @@ const char *name_of(Family family) {
 }  // namespace
 
 void Reactor::start() {
+  bound_ = std::promise<Status>();
+  binding_.store(false, std::memory_order_relaxed);
   going_.store(false, std::memory_order_relaxed);
   ended_.store(false, std::memory_order_relaxed);
   asked_.store(false, std::memory_order_relaxed);
@@ -44,6 +46,11 @@ void Reactor::start() {
     run();
   });
   while (!ready.load(std::memory_order_acquire)) sched_yield();
+}
+
+Status Reactor::bind() {
+  binding_.store(true, std::memory_order_release);
+  return bound_.get_future().get();
 }
 
 Status Reactor::choose(Family wanted, void *internal_raw) {
@@ -67,8 +74,13 @@ Status Reactor::choose(Family wanted, void *internal_raw) {
       continue;
     }
     const char *call = "";
-    const int32_t code = completion_->subscribe(internal_raw, &call);
-    if (code == 0) return Status::ok();
+    int32_t code = completion_->subscribe(internal_raw, &call);
+    if (code == 0) {
+      call = completion_->call();
+      code = completion_->probe(internal_raw);
+      if (code == 0) return Status::ok();
+      completion_->unsubscribe(internal_raw);
+    }
     refused = device_->lane->driver_error(code, call);
     if (!is_refusal_code(code)) return refused;
   }
@@ -107,13 +119,21 @@ void Reactor::run() {
   ended_.store(true, std::memory_order_release);
 }
 
-void Reactor::serve() {
-  while (!going_.load(std::memory_order_acquire)) {
-    if (stopping_.load(std::memory_order_acquire)) return;
+bool Reactor::waits_for(const std::atomic<bool> &word) const {
+  while (!word.load(std::memory_order_acquire)) {
+    if (stopping_.load(std::memory_order_acquire)) return false;
     sched_yield();
   }
+  return true;
+}
+
+void Reactor::serve() {
+  if (!waits_for(binding_)) return;
   // Reports are of the subscribed device; events and streams that are asked want a context.
-  device_->runtime->api().aclrtSetCurrentContext(device_->context);
+  const int32_t code = device_->runtime->api().aclrtSetCurrentContext(device_->context);
+  bound_.set_value(code == 0 ? Status::ok()
+                             : device_->lane->driver_error(code, "aclrtSetCurrentContext"));
+  if (code != 0 || !waits_for(going_)) return;
   Settler settler;
   for (;;) {
     const bool was_asked = asked_.load(std::memory_order_acquire);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -16,9 +17,12 @@ namespace aiocann::core {
 class Reactor {
  public:
   explicit Reactor(Device *device) : device_(device) {}
-  /// Starts the thread, which waits for go().
+  /// Starts the thread, which waits for bind(), then for go().
   void start();
-  /// Chooses how markers are told, and subscribes the internal stream. auto: the first family that the driver takes.
+  /// Has the thread work in the device's context. A failure: the thread has ended.
+  Status bind();
+  /// Chooses how markers are told, and subscribes the internal stream. auto: the first family whose calls
+  /// the driver takes, which is tried.
   Status choose(Family wanted, void *internal_raw);
   /// From now on markers can be awaited.
   void go() { going_.store(true, std::memory_order_release); }
@@ -35,11 +39,14 @@ class Reactor {
   void run();
   void serve();
   bool ends_within(int64_t ms) const;
+  /// False: it is to end instead.
+  bool waits_for(const std::atomic<bool> &word) const;
   Device *const device_;
   std::thread thread_;
   pthread_t id_{};
   std::unique_ptr<Completion> completion_;
-  std::atomic<bool> going_{false}, asked_{false}, stopping_{false}, ended_{false};
+  std::promise<Status> bound_;
+  std::atomic<bool> binding_{false}, going_{false}, asked_{false}, stopping_{false}, ended_{false};
 };
 
 }  // namespace aiocann::core

@@ -317,6 +317,7 @@ void aiocann_runtime::statistics(aiocann_statistics *out) const {
   out->loop_wakes = get(counters.loop_wakes);
   out->completions = get(counters.completions);
   out->pinned_bytes = get(counters.pinned_bytes);
+  out->pinned_reserved_bytes = pinned_pool.reserved_bytes();
   out->h2d_bytes = get(counters.h2d_bytes);
   out->d2h_bytes = get(counters.d2h_bytes);
   out->d2d_bytes = get(counters.d2d_bytes);

@@ -16,6 +16,7 @@
 #include "core/copier.hpp"
 #include "core/events.hpp"
 #include "core/memory.hpp"
+#include "core/pool.hpp"
 #include "core/status.hpp"
 
 namespace aiocann::core {
@@ -63,6 +64,7 @@ struct aiocann_runtime {
   /// The text the driver kept for this thread about the call that just failed, in a status.
   aiocann::core::Status driver_error(int32_t code, const char *call) const;
   aiocann::core::Lane *any_lane() const { return any_lane_; }
+  aiocann::core::Driver &driver() const { return *loaded_; }  ///< once open
 
   void start_open(aiocann_op *op);
   void start_close(int64_t timeout_ms, aiocann_op *op);
@@ -70,6 +72,7 @@ struct aiocann_runtime {
 
   aiocann::core::Counters counters;
   aiocann::core::PinnedMap pinned;
+  aiocann::core::Pool pinned_pool;  ///< of pinned memory, for users
   aiocann::core::Copiers copiers;
   std::vector<std::unique_ptr<aiocann::core::Device>> devices;  ///< fixed once open
   std::string acl_version, library_path;

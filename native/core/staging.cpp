@@ -87,6 +87,32 @@ void Staging::wake_waiters() {
   }
 }
 
+bool Staging::trim() {
+  collect();
+  // In all_, the pieces of an allocation follow each other.
+  std::vector<Chunk *> left;
+  for (size_t first = 0; first < all_.size(); first += per_allocation_) {
+    const auto begin = all_.begin() + static_cast<ptrdiff_t>(first), end = begin + per_allocation_;
+    if (std::any_of(begin, end, [](const Chunk *chunk) { return chunk->held_by != nullptr; })) {
+      left.insert(left.end(), begin, end);
+      continue;
+    }
+    for (auto chunk = begin; chunk != end; ++chunk) {
+      if ((*chunk)->owned != nullptr) lane_->unpin((*chunk)->owned);
+      delete *chunk;
+    }
+  }
+  const bool some = left.size() < all_.size();
+  all_.swap(left);
+  free_ = nullptr;
+  for (Chunk *chunk : all_) {
+    if (chunk->held_by != nullptr) continue;
+    chunk->next = free_;
+    free_ = chunk;
+  }
+  return some;
+}
+
 void Staging::close() {
   collect();
   for (Stream *stream : waiters_) stream->release();

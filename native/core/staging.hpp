@@ -36,6 +36,8 @@ class Staging {
   Chunk *take(Stream *stream, Status *failure);
   /// Streams that may try again. Thread: lane.
   void wake_waiters();
+  /// Gives the driver the allocations that no stream holds a piece of. True: there was one. Thread: lane.
+  bool trim();
   /// All pieces are back: gives them to the driver. Thread: lane, when closing.
   void close();
   /// A piece came back while the lane was idle. Thread: any.

@@ -11,7 +11,7 @@ namespace aiocann::core {
 namespace {
 
 // Plain data, so that no destructor runs when a thread or the process ends.
-thread_local aiocann_error last_error{0, -1, -1, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}};
+thread_local aiocann_error last_error{0, -1, -1, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0, 0};
 
 std::shared_ptr<aiocann_error> blank(int32_t code) {
   auto error = std::make_shared<aiocann_error>();
@@ -55,21 +55,38 @@ aiocann_error &Status::mutate() {
 }
 
 bool is_fault_code(int32_t code) {
-  static constexpr struct {
-    int32_t first, last;
-  } kFaults[] = {{107022, 107023}, {107035, 107035}, {507001, 507001}, {507010, 507011},
-                 {507013, 507018}, {507034, 507036}, {507042, 507045}, {507048, 507057},
-                 {507899, 507900}, {507904, 507904}, {507914, 507916}};
-  for (const auto &range : kFaults) {
-    if (code >= range.first && code <= range.last) return true;
+  switch (code) {
+#define ACL_ERROR_ENTRY(name, value)
+#define ACL_FAULT_ENTRY(name, value) case value:
+#include "acl_errors.inc"
+    return true;
+    default:
+      return false;
   }
-  return false;
 }
 
 bool is_refusal_code(int32_t code) {
-  return code == ACL_ERROR_INVALID_PARAM || code == ACL_ERROR_API_NOT_SUPPORT ||
-         code == ACL_ERROR_FEATURE_UNSUPPORTED || code == ACL_ERROR_RT_PARAM_INVALID ||
-         code == ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+  switch (code) {
+    case ACL_ERROR_INVALID_PARAM:
+    case ACL_ERROR_API_NOT_SUPPORT:
+    case ACL_ERROR_FEATURE_UNSUPPORTED:
+    case ACL_ERROR_RT_PARAM_INVALID:
+    case ACL_ERROR_RT_FEATURE_NOT_SUPPORT:
+    // Of callbacks alone: whatever it is that their threads and streams lack.
+    case ACL_ERROR_RT_STREAM_SUBSCRIBE:
+    case ACL_ERROR_RT_THREAD_SUBSCRIBE:
+    case ACL_ERROR_RT_GROUP_NOT_SET:
+    case ACL_ERROR_RT_GROUP_NOT_CREATE:
+    case ACL_ERROR_RT_STREAM_NO_CB_REG:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_exhaustion_code(int32_t code) {
+  return code == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL || code == ACL_ERROR_RT_NO_EVENT_RESOURCE ||
+         code == ACL_ERROR_RT_NO_STREAM_RESOURCE || code == ACL_ERROR_RT_OVER_LIMIT;
 }
 
 int32_t publish(const Status &status) {

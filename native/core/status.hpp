@@ -30,10 +30,12 @@ class Status {
   std::shared_ptr<aiocann_error> error_;
 };
 
-/// The device failed, at some work or altogether; not: a call was refused. As errors.py has it.
+/// The device failed, at some work or altogether; not: a call was refused. (acl_faults.tsv)
 bool is_fault_code(int32_t code);
 /// The driver does not have it, or not here: something else may be tried.
 bool is_refusal_code(int32_t code);
+/// Something that can be counted has run out: streams, events.
+bool is_exhaustion_code(int32_t code);
 
 /// As publish, of a text; without allocating anything.
 int32_t publish_text(int32_t code, const char *text) noexcept;

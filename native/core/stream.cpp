@@ -26,15 +26,18 @@ bool not_after(uint32_t task, uint32_t last) { return static_cast<int32_t>(last 
 Status aiocann::core::predecessor(const Status &fault, uint64_t cause_op, const char *cause_kind,
                                   const Op *op) {
   // What failed first, not the chain of those that failed because of it.
-  static constexpr char kBecause[] = " before it failed: ";
-  const char *root = fault.get()->detail;
-  if (fault.code() == AIOCANN_E_PREDECESSOR) {
-    if (const char *found = strstr(root, kBecause)) root = found + sizeof kBecause - 1;
-  }
-  Status status = Status::error(AIOCANN_E_PREDECESSOR, "%s is void: %s%s%s", op->name(), cause_kind,
-                                kBecause, root);
+  const aiocann_error &known = *fault.get();
+  const bool indirect = known.cause_code != 0;
+  const char *root = known.detail + (indirect ? known.cause_at : 0);
+  char because[160];
+  const int length = snprintf(because, sizeof because,
+                              "%s is void: %s before it failed: ", op->name(), cause_kind);
+  Status status = Status::error(AIOCANN_E_PREDECESSOR, "%s%s", because, root);
   aiocann_error &error = status.mutate();
   error.cause_op = cause_op;
+  error.cause_code = indirect ? known.cause_code : known.code;
+  error.cause_is_fault = indirect ? known.cause_is_fault : known.is_fault;
+  error.cause_at = length;
   error.device = op->stream->device->index;  // where op is; the text says where the cause was
   snprintf(error.cause_kind, sizeof error.cause_kind, "%s", cause_kind);
   return status;
@@ -169,7 +172,7 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
   if (op->depends_registered && op->mark_known.load(std::memory_order_acquire) &&
       !op->mark->status.is_ok()) {
     const aiocann_error &error = *op->mark->status.get();
-    const bool indirect = error.cause_op != 0;
+    const bool indirect = error.cause_code != 0;
     const char *kind = indirect ? error.cause_kind : op->mark->name();
     op->fail(predecessor(op->mark->status, indirect ? error.cause_op : op->mark->id, kind, op));
     // Order carries a device's failure: what follows this wait follows what failed. (A mark that was merely
@@ -185,7 +188,7 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
     }
   } else if (op->status.get()->is_fault || order_lost) {
     const aiocann_error &error = *op->status.get();
-    const bool indirect = error.cause_op != 0;  // refused, because the device had failed before
+    const bool indirect = error.cause_code != 0;  // refused, because the device had failed before
     take_fault_locked(op->status, indirect ? error.cause_op : owner->id,
                       indirect ? error.cause_kind : owner->name());
   }

@@ -43,14 +43,18 @@ enum {
 
 typedef struct aiocann_error {
   int32_t code;
-  int32_t device;    /* logical id, -1: none */
-  int32_t node;      /* index of the graph node that failed, -1: none */
-  int32_t is_fault;  /* 1: the device reported the failure while running (not at submission) */
-  uint64_t cause_op; /* id of the op that failed first, if this one failed because of it */
+  int32_t device;   /* logical id, -1: none */
+  int32_t node;     /* index of the graph node that failed, -1: none */
+  int32_t is_fault; /* 1: the device reported the failure while running (not at submission) */
+  uint64_t
+      cause_op; /* id of the op that failed first, if this one failed because of it; 0: not known */
   uint64_t requested, free_bytes, total, reserved, used; /* bytes; AIOCANN_E_NO_MEMORY */
-  char call[64];       /* the ACL or aclnn function that failed; "" for our own checks */
-  char cause_kind[64]; /* what the first failing op was, e.g. "memcpy" or "graph" */
-  char detail[768];    /* sentences for the user, the driver's own text at the end */
+  char call[64];          /* the ACL or aclnn function that failed; "" for our own checks */
+  char cause_kind[64];    /* what the first failing op was, e.g. "memcpy" or "graph" */
+  char detail[768];       /* sentences for the user, the driver's own text at the end */
+  int32_t cause_code;     /* of what failed first, if this one failed because of it; else 0 */
+  int32_t cause_is_fault; /* its is_fault */
+  int32_t cause_at;       /* where in detail the text about it begins */
 } aiocann_error;
 
 /* The last failure of this thread; never NULL; overwritten by the next failing call of this thread. */
@@ -144,6 +148,8 @@ typedef struct aiocann_statistics {
   uint64_t pool_reserved_bytes, pool_used_bytes, events_created, lost_callbacks;
   uint64_t loop_wakes, completions;
   uint64_t pinned_bytes, h2d_bytes, d2h_bytes, d2d_bytes, peer_bytes; /* copied since open */
+  uint64_t
+      pinned_reserved_bytes; /* of pinned memory got from the driver for users: in use, or kept for the next */
 } aiocann_statistics;
 void aiocann_runtime_statistics(const aiocann_runtime *rt, aiocann_statistics *out);
 
@@ -206,7 +212,8 @@ int32_t aiocann_stream_adopt(aiocann_device *dev, uint64_t handle, aiocann_loop 
 int32_t aiocann_stream_close(aiocann_stream *stream, aiocann_loop *home, aiocann_op **op);
 /* Not closed yet: closes it once its work is done. */
 void aiocann_stream_release(aiocann_stream *stream);
-uint64_t aiocann_stream_handle(const aiocann_stream *stream); /* the aclrtStream */
+/* The aclrtStream; 0: a reset of the device took it. */
+uint64_t aiocann_stream_handle(const aiocann_stream *stream);
 int32_t aiocann_stream_idle(const aiocann_stream *stream); /* 1: everything enqueued has settled */
 
 /* One side of a copy. mem set: offset bytes into it (device or pinned). mem NULL: ordinary host memory at

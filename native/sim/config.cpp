@@ -85,7 +85,7 @@ std::vector<std::string> split(const std::string &text) {
   }
 }
 
-/// "all", "none", or pairs "a-b" separated by commas.
+/// "all", "none", or pairs "a-b" separated by commas. Pairs may name devices that are configured later, if at all.
 bool parse_peers(const std::string &text, int devices, uint64_t *rows) {
   const uint64_t everyone = devices == 64 ? UINT64_MAX : (1ull << devices) - 1;
   for (int d = 0; d < kMaxDevices; ++d) rows[d] = 0;
@@ -101,9 +101,9 @@ bool parse_peers(const std::string &text, int devices, uint64_t *rows) {
         !parse_number(pair.substr(dash + 1), false, &to)) {
       return false;
     }
+    if (from >= kMaxDevices || to >= kMaxDevices || from == to) return false;
     const uint64_t n = static_cast<uint64_t>(devices);
-    if (from >= n || to >= n || from == to) return false;
-    rows[from] |= 1ull << to;
+    if (from < n && to < n) rows[from] |= 1ull << to;
   }
   return true;
 }
@@ -225,7 +225,7 @@ std::string parse_settings(const Settings &settings, const Settings &configured,
   const std::string peers = parser.has("peers") ? parser.text("peers") : "all";
   if (!parse_peers(peers, config->devices, config->peers)) {
     parser.complain("peers", "'all', 'none', or pairs of different device ids below " +
-                                 std::to_string(config->devices) + " such as '0-1,1-0'");
+                                 std::to_string(kMaxDevices) + " such as '0-1,1-0'");
   }
   config->max_streams = static_cast<uint32_t>(
       parser.number("max_streams", 1, kStreamCapacity, false, config->soc->max_streams));

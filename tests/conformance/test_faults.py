@@ -161,6 +161,38 @@ async def test_unnotified_failure_is_raised_by_leaving_the_stream(
                 stream.memset(buffer, 3, notify=False)
 
 
+async def test_unnotified_fault_is_the_cause_of_what_follows(opened: Any) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        buffer = await device.allocate(64)
+        with pytest.raises(DeviceFaultError) as left:  # noqa: PT012 - leaving raises
+            async with device.stream() as stream:
+                with aiocann.sim.hold(device.index):
+                    aiocann.sim.fail_copy("memset", 507054)
+                    stream.memset(buffer, 2, notify=False)
+                    later = stream.memset(buffer, 3)
+                with pytest.raises(DeviceFaultError) as followed:
+                    await later
+        for exc in (followed.value, left.value):
+            assert exc.is_device_lost
+            cause = exc.__cause__
+            assert isinstance(cause, DeviceFaultError)
+            assert (cause.code, cause.op) == (507054, "memset")
+            assert cause.detail.startswith("Device 0 reports failure 507054")
+
+
+async def test_unnotified_refusal_is_the_cause_of_what_tells_it(opened: Any) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        buffer = await device.allocate(64)
+        with pytest.raises(DeviceFaultError, match="aclrtMemsetAsync") as left:  # noqa: PT012
+            async with device.stream() as stream:
+                aiocann.sim.fail_call("aclrtMemsetAsync", 107000)
+                stream.memset(buffer, 2, notify=False)
+        assert isinstance(left.value.__cause__, aiocann.UsageError)
+        assert not left.value.is_device_lost
+
+
 @pytest.mark.parametrize("how", ["dropped", "cancelled"])
 async def test_unnotified_failure_outlives_a_synchronization_that_nobody_awaited(
     opened: Any, how: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import aiocann
 from aiocann import F32, ClosedResourceError, DeviceFaultError, Graph, ops
+from helpers import acl
 
 pytestmark = pytest.mark.anyio
 
@@ -105,6 +107,40 @@ async def test_a_device_that_cannot_be_reset_is_unavailable(
         assert rt.unavailable == []
         assert not device.poisoned
         assert await adds(device)
+
+
+async def test_an_adopted_stream_is_closed_but_not_aborted(opened: Any) -> None:
+    """A reset takes the whole device; until then what another library has is let be."""
+    async with opened(2) as rt:
+        device, other = rt.devices
+        acl.call("aclrtSetDevice", device.index)
+        foreign = ctypes.c_void_p()
+        acl.call("aclrtCreateStream", ctypes.byref(foreign))
+        buffer = await device.allocate(4096)
+        async with device.adopt_stream(foreign.value or 0) as stream:
+            with (
+                aiocann.sim.counted_calls() as calls,
+                aiocann.sim.hold(device.index),
+            ):
+                held = stream.memset(buffer, 1)
+                await device.reset()
+            for use in (stream.record, stream.synchronize, lambda: stream.handle):
+                with pytest.raises(ClosedResourceError):
+                    use()
+            with pytest.raises(ClosedResourceError, match="reset"):
+                await held
+            # Those of the backend and of the lane, not the other library's.
+            assert calls.get("aclrtStreamAbort", 0) <= 3
+            assert "aclrtDestroyStream" not in calls
+        assert await adds(device)
+        assert await adds(other)
+        # What the other library made is gone with the reset; it may start anew as well.
+        acl.call("aclrtSetDevice", device.index)
+        with acl.made("Stream") as again:
+            async with device.adopt_stream(again.value or 0) as stream:
+                await stream.synchronize()
+        acl.call("aclrtResetDevice", device.index)
+        buffer.close()
 
 
 async def test_a_second_reset_at_the_same_time_is_refused(opened: Any) -> None:

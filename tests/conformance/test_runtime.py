@@ -185,6 +185,21 @@ async def test_steady_state_creates_no_events(opened: Any) -> None:
             assert rt.statistics().events_created == created
 
 
+async def test_opening_fails_and_cannot_be_undone(opened: Any) -> None:
+    try:
+        # The first stream is the lane's own.
+        aiocann.sim.fail_call("aclrtCreateStream", 207008, 2)
+        aiocann.sim.fail_call("aclrtResetDevice", 507033)
+        with (
+            pytest.warns(aiocann.CleanupWarning, match="aclrtResetDevice"),
+            pytest.raises(aiocann.ResourceExhaustedError),
+        ):
+            async with opened():
+                pass
+    finally:
+        aiocann.sim.reset()
+
+
 async def test_pinned_array_outlives_the_runtime(opened: Any) -> None:
     async with opened() as rt:
         array = await rt.pinned_empty((1000,), np.int32)
@@ -194,10 +209,36 @@ async def test_pinned_array_outlives_the_runtime(opened: Any) -> None:
     del array
     gc.collect()
     np.testing.assert_array_equal(part, np.arange(500, 1000))
-    assert rt.statistics().pinned_bytes > 0
+    assert rt.statistics().pinned_bytes == 4000
     part[:] = 1
     del part
     gc.collect()
+    assert rt.statistics().pinned_bytes == 0
+
+
+async def test_pinned_memory_is_used_again(opened: Any) -> None:
+    async with opened() as rt:
+        with aiocann.sim.counted_calls() as calls:
+            for _ in range(10):
+                array = await rt.pinned_empty(3 << 20, np.uint8)
+                del array
+                await until(lambda: rt.statistics().pinned_bytes == 0)
+        assert calls["aclrtMallocHost"] == 1
+        assert rt.statistics().pinned_reserved_bytes == 3 << 20
+
+
+async def test_pinned_memory_gives_way_before_it_is_refused(opened: Any) -> None:
+    aiocann.sim.configure(pinned_memory="64M")
+    try:
+        async with opened() as rt:
+            array = await rt.pinned_empty(40 << 20, np.uint8)
+            del array
+            await until(lambda: rt.statistics().pinned_bytes == 0)
+            array = await rt.pinned_empty(60 << 20, np.uint8)  # would warn
+            assert rt.statistics().pinned_bytes == 60 << 20
+            del array
+    finally:
+        aiocann.sim.configure(pinned_memory=None)
 
 
 async def test_empty_pinned_array(opened: Any) -> None:

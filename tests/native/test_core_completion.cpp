@@ -113,6 +113,56 @@ void what_is_refused_is_not_used() {
     traffic(rt);
   }
   sim().clear_faults();
+  // Streams are subscribed, and then it takes no callbacks, of one kind or the other.
+  for (int32_t code : {207000, 107015}) {
+    CHECK_OK(sim().inject("call", "aclrtLaunchCallback", 0, code));
+    {
+      Runtime rt(2);
+      traffic(rt);
+    }
+    CHECK_OK(sim().inject("call", "aclrtLaunchHostFunc", 0, code));
+    {
+      Runtime rt(2);
+      traffic(rt);
+    }
+    sim().clear_faults();
+  }
+}
+
+// A CANN that lacks what one family needs is served by the next.
+void what_is_missing_is_not_used() {
+  for (const char *missing :
+       {"aclrtSubscribeReport", "aclrtUnSubscribeReport,aclrtProcessReport,aclrtLaunchCallback",
+        "aclrtLaunchCallback,aclrtLaunchHostFunc,aclrtCreateEventExWithFlag",
+        "aclrtStreamAbort,aclrtDestroyStreamForce"}) {
+    CHECK_OK(sim().configure("hide", missing));
+    Runtime rt(2);
+    traffic(rt);
+  }
+  CHECK_OK(sim().configure("hide", nullptr));
+}
+
+// Taken when the device was opened, and refused later, for a while: what runs is asked for, and goes well.
+void a_callback_is_refused_later() {
+  for (const char *family : {"callback", "callback-block", "host-func"}) {
+    With setting("AIOCANN_COMPLETION", family);
+    Runtime rt(1);
+    aiocann_stream *stream = rt.stream();
+    aiocann_mem *mem = rt.allocate(64);
+    CHECK_OK(sim().inject("call", "aclrtLaunchCallback", 0, 107015));
+    CHECK_OK(sim().inject("call", "aclrtLaunchHostFunc", 0, 207000));
+    CHECK_OK(sim().hold(0, -1));
+    aiocann_op *first = rt.fill(stream, mem, 1), *second = rt.fill(stream, mem, 2);
+    aiocann_op *event = rt.mark(stream, AIOCANN_MARK_RECORD);
+    usleep(20000);
+    CHECK_EQ(aiocann_op_state(first), 0);
+    CHECK_OK(sim().release(0, -1));
+    for (aiocann_op *op : {first, second, event}) finish(rt.loop, op);
+    sim().clear_faults();
+    finish(rt.loop, rt.fill(stream, mem, 3));
+    aiocann_mem_release(mem);
+    rt.close(stream);
+  }
 }
 
 // A cross-stream wait holds what follows it, however often its event has served before.
@@ -290,6 +340,61 @@ void stop_on_failure_ends_every_stream() {
   }
 }
 
+// Another library's stream: its work and ours in one order, in every family; let go of, and closed by a reset, but
+// never destroyed or aborted by us.
+void adopted_streams() {
+  const uint64_t misuse = sim().counter("misuse");
+  const auto set_device = driver<int32_t (*)(int32_t)>("aclrtSetDevice");
+  const auto create = driver<int32_t (*)(void **)>("aclrtCreateStream");
+  const auto destroy = driver<int32_t (*)(void *)>("aclrtDestroyStream");
+  const auto synchronize = driver<int32_t (*)(void *)>("aclrtSynchronizeStream");
+  const auto fill =
+      driver<int32_t (*)(void *, size_t, int32_t, size_t, void *)>("aclrtMemsetAsync");
+  for (const char *family : kFamilies) {
+    With setting("AIOCANN_COMPLETION", family);
+    Runtime rt(1);
+    CHECK_OK(set_device(0));  // until the reset
+    void *raw = nullptr;
+    CHECK_OK(create(&raw));
+    const auto handle = reinterpret_cast<uint64_t>(raw);
+    aiocann_op *op = nullptr;
+    accepted(aiocann_stream_adopt(rt.device(0), handle, rt.loop.raw, &op));
+    aiocann_stream *stream = result<aiocann_stream>(rt.loop, op);
+    CHECK_EQ(aiocann_stream_handle(stream), handle);
+    accepted(aiocann_stream_adopt(rt.device(0), handle, rt.loop.raw, &op));
+    CHECK_CONTAINS(fails(rt.loop, op, AIOCANN_E_USAGE), "in use here already");
+    aiocann_mem *mem = rt.allocate(64);
+    std::vector<unsigned char> back(64);
+    CHECK_OK(sim().hold(0, -1));
+    CHECK_OK(fill(reinterpret_cast<void *>(aiocann_mem_address(mem)), 64, 5, 64, raw));
+    aiocann_op *copy = rt.copy(stream, of(back), of(mem), 64), *mark = rt.mark(stream);
+    usleep(1000);
+    CHECK_EQ(aiocann_op_state(copy), 0);
+    CHECK_OK(sim().release(0, -1));
+    finish(rt.loop, copy);
+    finish(rt.loop, mark);
+    CHECK(back == std::vector<unsigned char>(64, 5));
+    rt.close(stream);
+    CHECK_OK(synchronize(raw));
+    CHECK_OK(destroy(raw));
+
+    CHECK_OK(create(&raw));
+    accepted(aiocann_stream_adopt(rt.device(0), reinterpret_cast<uint64_t>(raw), rt.loop.raw, &op));
+    stream = result<aiocann_stream>(rt.loop, op);
+    CHECK_OK(sim().hold(0, -1));
+    aiocann_op *held = rt.fill(stream, mem, 1);
+    accepted(aiocann_device_reset(rt.device(0), rt.loop.raw, &op));
+    finish(rt.loop, op);
+    CHECK_OK(sim().release(0, -1));
+    fails(rt.loop, held, AIOCANN_E_CLOSED);
+    CHECK_EQ(aiocann_stream_handle(stream), 0);
+    CHECK_EQ(aiocann_stream_mark(stream, 0, rt.loop.raw, &op), AIOCANN_E_CLOSED);
+    aiocann_stream_release(stream);
+    aiocann_mem_release(mem);
+  }
+  CHECK_EQ(sim().counter("misuse"), misuse);
+}
+
 // A callback that does not come is found missing; one that comes late, or too late for everything, hits nothing.
 /// Long enough to need a callback.
 aiocann_op *slow_fill(Runtime &rt, aiocann_stream *stream, aiocann_mem *mem) {
@@ -352,6 +457,8 @@ int main() {
   unknown_settings_are_refused();
   all_tell_alike();
   what_is_refused_is_not_used();
+  what_is_missing_is_not_used();
+  a_callback_is_refused_later();
   waits_hold();
   events_run_out_in_every_family();
   idle_costs_nothing();
@@ -359,4 +466,5 @@ int main() {
   faults_are_told_once();
   faults_by_status();
   stop_on_failure_ends_every_stream();
+  adopted_streams();
 }

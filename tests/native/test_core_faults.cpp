@@ -50,6 +50,37 @@ void later_ops_of_the_stream_fail_others_do_not() {
   CHECK_EQ(rt.statistics().in_flight_ops, 0);
 }
 
+// Of a command without an op nobody knows but its code; what fails because of it says that, also from afar.
+void a_fault_that_has_no_op() {
+  Runtime rt(2);
+  aiocann_stream *broken = rt.stream(0), *elsewhere = rt.stream(1);
+  aiocann_mem *a = rt.allocate(4096, 0), *b = rt.allocate(4096, 1);
+  CHECK_OK(sim().hold(0, -1));
+  CHECK_OK(sim().inject("copy", "memset", 1, 507054));
+  accepted(aiocann_stream_memset(broken, a, 0, 1, 4096, nullptr, nullptr));
+  aiocann_op *later = rt.fill(broken, a, 2);
+  aiocann_op *event = rt.mark(broken, AIOCANN_MARK_RECORD);
+  aiocann_op *wait = rt.wait(elsewhere, event);
+  aiocann_op *far = rt.fill(elsewhere, b, 3);
+  CHECK_OK(sim().release(0, -1));
+  for (aiocann_op *op : {later, event, wait, far}) {
+    rt.loop.await(op);
+    const aiocann_error *error = aiocann_op_error(op);
+    CHECK_EQ(error->code, AIOCANN_E_PREDECESSOR);
+    CHECK_EQ(error->cause_code, 507054);
+    CHECK_EQ(error->cause_is_fault, 1);
+    CHECK_EQ(std::string(error->cause_kind), "memset");
+    CHECK_EQ(
+        std::string(error->detail + error->cause_at).rfind("Device 0 reports failure 507054", 0),
+        size_t{0});
+    aiocann_op_release(op);
+  }
+  sim().clear_faults();
+  for (aiocann_mem *mem : {a, b}) aiocann_mem_release(mem);
+  aiocann_stream_release(broken);
+  aiocann_stream_release(elsewhere);
+}
+
 // From device to device, by events: each stream fails because of the first.
 void faults_follow_events() {
   Runtime rt(3);
@@ -275,6 +306,126 @@ void peer_access_refused() {
   rt.close(other);
 }
 
+// A stream that is being closed makes room for the next, which waits for it; without one, there is no room.
+void streams_run_out() {
+  CHECK_OK(sim().configure("max_streams", "6"));
+  {
+    Runtime rt(1);
+    aiocann_mem *mem = rt.allocate(64);
+    std::vector<aiocann_stream *> streams;
+    aiocann_op *op = nullptr;
+    for (;;) {
+      accepted(aiocann_stream_create(rt.device(0), -1, rt.loop.raw, &op));
+      rt.loop.await(op);
+      if (aiocann_op_state(op) == 2) break;
+      streams.push_back(static_cast<aiocann_stream *>(aiocann_op_take_result(op)));
+      aiocann_op_release(op);
+    }
+    CHECK_EQ(aiocann_op_error(op)->code, 207008);
+    aiocann_op_release(op);
+    // Two streams with work go; two that wait for them get their places, a third none.
+    CHECK_OK(sim().hold(0, -1));
+    std::vector<aiocann_op *> closing, making;
+    for (int i = 0; i < 2; ++i) {
+      finish(rt.loop, rt.mark(streams.back()));
+      aiocann_op_release(rt.fill(streams.back(), mem, i));
+      accepted(aiocann_stream_close(streams.back(), rt.loop.raw, &op));
+      closing.push_back(op);
+      aiocann_stream_release(streams.back());
+      streams.pop_back();
+    }
+    for (int i = 0; i < 3; ++i) {
+      accepted(aiocann_stream_create(rt.device(0), i - 1, rt.loop.raw, &op));
+      making.push_back(op);
+    }
+    accepted(aiocann_device_memory_info(rt.device(0), rt.loop.raw, &op));
+    finish(rt.loop, op);  // the lane has come past them
+    for (aiocann_op *each : making) CHECK_EQ(aiocann_op_state(each), 0);
+    CHECK_OK(sim().release(0, -1));
+    for (aiocann_op *each : closing) finish(rt.loop, each);
+    for (size_t i = 0; i < 2; ++i) {
+      streams.push_back(result<aiocann_stream>(rt.loop, making[i]));
+      finish(rt.loop, rt.fill(streams.back(), mem, 1));
+    }
+    fails(rt.loop, making[2], 207008);
+    // Closing the runtime waits for no place.
+    CHECK_OK(sim().hold(0, -1));
+    aiocann_op_release(rt.fill(streams.back(), mem, 1));
+    aiocann_stream_release(streams.back());
+    streams.pop_back();
+    accepted(aiocann_stream_create(rt.device(0), -1, rt.loop.raw, &op));
+    aiocann_op *close = nullptr;
+    accepted(aiocann_runtime_close(rt.raw, 100, rt.loop.raw, &close));
+    fails(rt.loop, close, AIOCANN_E_TIMEOUT);
+    fails(rt.loop, op, AIOCANN_E_CLOSED);
+    CHECK_OK(sim().release(0, -1));
+    for (aiocann_stream *stream : streams) aiocann_stream_release(stream);
+    aiocann_mem_release(mem);
+    aiocann_runtime_release(rt.raw);
+    rt.raw = nullptr;
+  }
+  CHECK_OK(sim().configure("max_streams", nullptr));
+}
+
+// Pinned memory is handed out again without the driver; what is idle goes back to it when memory is short.
+void pinned_memory_is_pooled() {
+  {
+    Runtime rt(2);
+    const uint64_t before = sim().counter("live_pinned");
+    uint64_t address = 0;
+    for (int i = 0; i < 20; ++i) {
+      aiocann_mem *mem = rt.pinned(5 * kMiB), *small = rt.pinned(100);
+      CHECK_EQ(aiocann_mem_address(mem) % 64, 0);
+      CHECK(i == 0 || aiocann_mem_address(mem) == address);
+      address = aiocann_mem_address(mem);
+      CHECK_EQ(rt.statistics().pinned_bytes, 5 * kMiB + 100);
+      CHECK_EQ(rt.statistics().pinned_reserved_bytes, 7 * kMiB);
+      aiocann_mem_release(mem);
+      aiocann_mem_release(small);
+      rt.settles_at(&aiocann_statistics::pinned_bytes, 0);
+    }
+    CHECK_EQ(sim().counter("live_pinned"), before + 2);
+    // It is not kept without bounds.
+    aiocann_mem *large = rt.pinned(300 * kMiB);
+    aiocann_mem_release(large);
+    rt.settles_at(&aiocann_statistics::pinned_bytes, 0);
+    CHECK_EQ(rt.statistics().pinned_reserved_bytes, 0);
+    CHECK_EQ(sim().counter("live_pinned"), before);
+  }
+  CHECK_OK(sim().configure("pinned_memory", "64M"));
+  {
+    Runtime rt(2);
+    std::vector<unsigned char> host(20 * kMiB);
+    for (int i = 0; i < 2; ++i) {  // staging memory of both devices
+      aiocann_stream *stream = rt.stream(i);
+      aiocann_mem *mem = rt.allocate(20 * kMiB, i);
+      finish(rt.loop, rt.copy(stream, of(mem), of(host), 20 * kMiB));
+      finish(rt.loop, rt.copy(stream, of(host), of(mem), 100));
+      aiocann_mem_release(mem);
+      rt.close(stream);
+    }
+    aiocann_mem_release(rt.pinned(10 * kMiB));
+    rt.settles_at(&aiocann_statistics::pinned_bytes, 0);
+    // All that is idle makes room for it: 20 MiB at the least were staging memory.
+    aiocann_mem *most = rt.pinned(60 * kMiB);
+    aiocann_op *op = nullptr;
+    accepted(aiocann_pinned_allocate(rt.raw, 8 * kMiB, rt.loop.raw, &op));
+    rt.loop.await(op);
+    CHECK_EQ(aiocann_op_error(op)->code, AIOCANN_E_NO_MEMORY);
+    CHECK_EQ(aiocann_op_error(op)->requested, 8 * kMiB);
+    aiocann_op_release(op);
+    aiocann_mem_release(most);
+    rt.settles_at(&aiocann_statistics::pinned_bytes, 0);
+    // And the other way round: staging memory where the pool had all.
+    aiocann_stream *stream = rt.stream(1);
+    aiocann_mem *mem = rt.allocate(20 * kMiB, 1);
+    finish(rt.loop, rt.copy(stream, of(mem), of(host), 20 * kMiB));
+    aiocann_mem_release(mem);
+    rt.close(stream);
+  }
+  CHECK_OK(sim().configure("pinned_memory", nullptr));
+}
+
 void events_run_out() {
   CHECK_OK(sim().configure("max_events", "4"));
   {
@@ -306,5 +457,8 @@ int main() {
   running_out_of_memory();
   out_of_memory_on_the_other_device();
   peer_access_refused();
+  a_fault_that_has_no_op();
   events_run_out();
+  streams_run_out();
+  pinned_memory_is_pooled();
 }

@@ -141,7 +141,6 @@ void two_runtimes() {
 /// can_abort: the driver drops what is stuck, and everything is given back. Otherwise it is leaked.
 void closing_with_stuck_work(bool can_abort) {
   for (int kind = 0; kind < 3; ++kind) {
-    const uint64_t pinned_before = sim().counter("live_pinned");
     auto *owned = Runtime::as_it_is(2);
     Runtime &rt = *owned;
     aiocann_stream *stuck = rt.stream(0), *fine = rt.stream(1), *waits = rt.stream(1);
@@ -187,8 +186,8 @@ void closing_with_stuck_work(bool can_abort) {
     delete owned;
     if (can_abort) {
       CHECK_OK(sim().configure("devices", "2"));  // no device is open any more
-      CHECK_EQ(sim().counter("live_pinned"),
-               pinned_before + 1);  // what the user held; staging memory is back
+      // What the user held; staging memory is back, and what a user held before was freed by this runtime.
+      CHECK_EQ(sim().counter("live_pinned"), 1);
     }
   }
 }
@@ -223,12 +222,43 @@ void released_without_close() {
 
 void pinned_memory_outlives_the_runtime() {
   auto *rt = new Runtime(1);
+  const uint64_t before = sim().counter("live_pinned");
   aiocann_mem *pinned = rt->pinned(kMiB);
   auto *bytes = reinterpret_cast<unsigned char *>(aiocann_mem_address(pinned));
   bytes[5] = 77;
+  // Nobody holds another: it goes with the runtime.
+  aiocann_mem_release(rt->pinned(30 * kMiB));
+  rt->close();
+  CHECK_EQ(rt->statistics().pinned_bytes, kMiB);
+  aiocann_runtime *closed = rt->raw;
+  rt->raw = nullptr;
   delete rt;
   CHECK_EQ(bytes[5], 77);
+  CHECK_EQ(sim().counter("live_pinned"), before + 1);
   aiocann_mem_release(pinned);
+  aiocann_statistics statistics;
+  aiocann_runtime_statistics(closed, &statistics);
+  CHECK_EQ(statistics.pinned_bytes, 0);
+  CHECK_EQ(statistics.live_buffers, 0);
+  aiocann_runtime_release(closed);
+  // The driver's next runtime gives it back.
+  Runtime next(1);
+  CHECK_EQ(sim().counter("live_pinned"), before);
+}
+
+// A device whose reactor cannot work with it does not open, and says why.
+void a_reactor_without_a_context() {
+  CHECK_OK(sim().configure("devices", "1"));
+  CHECK_OK(sim().inject("call", "aclrtSetCurrentContext", 1, 507000));
+  Loop loop;
+  const aiocann_config config{"sim", Simulator::path(), nullptr, 1};
+  aiocann_runtime *rt = nullptr;
+  aiocann_op *op = nullptr;
+  accepted(aiocann_runtime_open(&config, loop.raw, &rt, &op));
+  CHECK_CONTAINS(fails(loop, op, 507000), "aclrtSetCurrentContext");
+  aiocann_runtime_release(rt);
+  sim().clear_faults();
+  nothing_open();
 }
 
 void loops() {
@@ -394,6 +424,7 @@ int main(int argc, char **) {
   forked_child();
   released_without_close();
   pinned_memory_outlives_the_runtime();
+  a_reactor_without_a_context();
   nothing_open();
   CHECK_OK(sim().configure("devices", "2"));
   closing_with_stuck_work(true);

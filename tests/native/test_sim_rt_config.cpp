@@ -37,8 +37,8 @@ void bad_environment() {
     bad_variable("AIOCANN_SIM_MEMORY", value, "suffixes K, M, G");
   }
   bad_variable("AIOCANN_SIM_THREADS", "none", "a whole number");
-  for (const char *value : {"", "some", "0-0", "0-1", "0", "0-"}) {
-    bad_variable("AIOCANN_SIM_PEERS", value, "'all', 'none'");  // there is one device
+  for (const char *value : {"", "some", "0-0", "0-64", "0", "0-"}) {
+    bad_variable("AIOCANN_SIM_PEERS", value, "'all', 'none'");
   }
   bad_variable("AIOCANN_SIM_MAX_STREAMS", "5000", "from 1 to 4096");
 }
@@ -81,8 +81,12 @@ void configuration() {
   CHECK_EQ(std::string(aiocann_sim_setting("devices")), "4");
   configure("peers", "0-1,3-2");
   CHECK_EQ(std::string(aiocann_sim_setting("peers")), "0-1,3-2");
-  CHECK_CODE(aiocann_sim_configure("devices", "2"),
-             ACL_ERROR_INVALID_PARAM);  // the pairs would not exist
+  configure("devices", "2");  // of the pairs, those that exist count
+  CHECK_EQ(std::string(aiocann_sim_setting("peers")), "0-1");
+  configure("peers", "0-7,7-0");
+  CHECK_EQ(std::string(aiocann_sim_setting("peers")), "none");
+  configure("devices", "8");
+  CHECK_EQ(std::string(aiocann_sim_setting("peers")), "0-7,7-0");
   configure("peers", nullptr);
   configure("devices", nullptr);
   CHECK_EQ(device_count(), 2);

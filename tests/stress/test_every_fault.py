@@ -52,6 +52,7 @@ TOLERABLE: dict[str, str] = {
     "aclrtGetVersion": "version is empty: not known",
     "aclrtLaunchCallback": "behind commands without notification the lane waits itself",
     "aclrtMalloc": "the pool gives back what it can, and asks again",
+    "aclrtMallocHost": "what is kept for nothing is given back, and it is asked again",
     "aclrtProcessReport": "it is asked again",
     "aclrtRecordEvent": "a mark behind commands without notification needs no event",
     "aclrtSetCurrentContext": "the reports come all the same",
