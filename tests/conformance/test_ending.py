@@ -1,8 +1,9 @@
 """Ctrl-C and the end of the process, with work in flight: nobody waits for that.
 
 A program tells when it asks to end; how long it takes from there is looked at here.
-Where work is waited for, that is 30 s (`close_timeout`) or as long as it takes; where
-it is not, tenths of seconds. A loaded machine may need another try.
+Work that is waited for takes 30 s (`close_timeout`), or for ever. How much less it is
+where nobody waits depends on what else the machine does: on a quiet one set
+``AIOCANN_TEST_AT_ONCE`` to 0.5, the seconds that it should be.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -31,8 +33,7 @@ if sys.version_info < (3, 11):
 LOOPS = ["asyncio", "uvloop", "trio", "no runner"]
 WAITS = ["event", "held device", "staged copy"]
 ENDS = ["exit inside", "exit", "return"]
-_AT_ONCE = 0.5
-_TRIES = 5
+_AT_ONCE = float(os.environ.get("AIOCANN_TEST_AT_ONCE", "15"))
 
 # What programs have in common.
 _PRELUDE = """
@@ -77,20 +78,14 @@ async def enqueues(rt, stream):
 def _ends_at_once(
     source: str, *arguments: str, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program until it has been seen to end at once when it asked to."""
-    seconds = []
-    for _ in range(_TRIES):
-        done = run(_PRELUDE + textwrap.dedent(source), *arguments)
-        ended = time.monotonic()
-        assert done.returncode == code, done.stderr
-        asked = [
-            line.split()[1] for line in done.stdout.splitlines() if "asked" in line
-        ]
-        seconds.append(ended - float(asked[-1]))
-        print(arguments, f"{seconds[-1]:.3f} s")
-        if seconds[-1] < _AT_ONCE:
-            return done
-    pytest.fail(f"it took {seconds} s to end")
+    """Run a program that is to end at once when it asks to."""
+    done = run(_PRELUDE + textwrap.dedent(source), *arguments)
+    ended = time.monotonic()
+    assert done.returncode == code, done.stderr
+    asked = float(done.stdout.partition("asked ")[2].split()[0])
+    print(arguments, f"{ended - asked:.3f} s")
+    assert ended - asked < _AT_ONCE
+    return done
 
 
 @pytest.mark.parametrize(
