@@ -163,5 +163,5 @@ aclError aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValue, aclrtLabelList la
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the list has %zu labels, not %u", list->labels.size(),
                 maxValue);
   return target->submit(FlowTask{std::make_shared<const Flow>(
-      Flow{GoToLabel{static_cast<const uint32_t *>(ptr), maxValue, std::move(list)}})});
+      GoToLabel{static_cast<const uint32_t *>(ptr), maxValue, std::move(list)})});
 }

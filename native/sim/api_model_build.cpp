@@ -66,7 +66,7 @@ aclError find_branches(aclrtStream stream, aclrtStream other, Stream **target, u
 
 template <class Step>
 aclError submit_flow(Stream *stream, Step step) {
-  return stream->submit(FlowTask{std::make_shared<const Flow>(Flow{std::move(step)})});
+  return stream->submit(FlowTask{std::make_shared<const Flow>(std::move(step))});
 }
 
 aclError check_conditional_size(const aclmdlRICondTaskParams &params) {

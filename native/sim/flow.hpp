@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -68,6 +69,8 @@ struct RunBody {
 };
 
 struct Flow {
+  template <class Step>
+  explicit Flow(Step made) : step(std::move(made)) {}
   std::variant<GoToLabel, GoToBranch, BeginBranch, EndGraph, RunBody> step;
 };
 
