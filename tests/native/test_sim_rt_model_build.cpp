@@ -9,6 +9,11 @@ namespace {
 char *g_host = nullptr;  // pinned
 uint64_t g_misuse = 0;
 
+/// Looks while the device may write: that is what it is for.
+__attribute__((no_sanitize_thread, noinline)) int peek(size_t at) {
+  return const_cast<volatile char *>(g_host)[at];
+}
+
 void fill(aclrtStream stream, char value, size_t at) {
   CHECK_OK(aclrtMemsetAsync(g_host + at, 1, value, 1, stream));
 }
@@ -114,7 +119,7 @@ void binding_rules() {
   CHECK_OK(aclmdlRIBindStream(third, stream, 0));
   for (aclmdlRI m : {model, other, third}) CHECK_OK(aclmdlRIDestroy(m));
   CHECK_OK(aclrtMemsetAsync(g_host, 1, 77, 1, stream));
-  wait_until([] { return *const_cast<volatile char *>(g_host) == 77; });
+  wait_until([] { return peek(0) == 77; });
   for (aclrtStream s : {plain, stream, fast, device_only}) CHECK_OK(aclrtDestroyStream(s));
   // A captured graph is no built one.
   aclrtStream captured = new_stream();
@@ -352,9 +357,9 @@ void streams_of_a_graph_wait_for_one_another() {
   for (int i = 0; i < 3; ++i) {
     memset(g_host, 0, 64);
     CHECK_OK(aclmdlRIExecuteAsync(model, stream));
-    wait_until([] { return *const_cast<volatile char *>(g_host + 2) == 2; });
+    wait_until([] { return peek(2) == 2; });
     CHECK_CODE(aclrtSynchronizeStreamWithTimeout(stream, 10), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
-    CHECK_EQ(g_host[1] + g_host[3], 0);
+    CHECK_EQ(peek(1) + peek(3), 0);
     CHECK_OK(aclrtRecordEvent(flag, outside));
     sync(stream);
     CHECK_EQ(g_host[1], 1);
@@ -376,7 +381,7 @@ void an_end_that_is_not_reached() {
   memset(g_host, 0, 64);
   CHECK_OK(aclmdlRIExecuteAsync(built.model, stream));
   CHECK_CODE(aclrtSynchronizeStreamWithTimeout(stream, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
-  CHECK_EQ(g_host[0], 1);
+  CHECK_EQ(peek(0), 1);
   CHECK_CONTAINS(std::string(aiocann_sim_last_misuse()), "waits for its end for ever");
   CHECK_EQ(counter("misuse"), g_misuse + 1);
   CHECK_OK(aclrtStreamAbort(stream));
