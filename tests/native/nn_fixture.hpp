@@ -31,6 +31,16 @@ inline double uniform(double low, double high) {
   return std::uniform_real_distribution<double>(low, high)(rng());
 }
 
+/// Where element `flat` of a tensor of this shape lies along each axis.
+inline Dims index_of(const Dims &shape, int64_t flat) {
+  Dims index(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return index;
+}
+
 inline int64_t count(const Dims &dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<int64_t>());
 }
@@ -208,8 +218,9 @@ enum class Layout { kRow, kRandom };
 
 class Tensor {
  public:
-  Tensor(Dims shape, aclDataType dtype, Layout layout = Layout::kRow)
-      : shape_(std::move(shape)), dtype_(dtype) {
+  Tensor(Dims shape, aclDataType dtype, Layout layout = Layout::kRow,
+         aclFormat format = ACL_FORMAT_ND)
+      : shape_(std::move(shape)), dtype_(dtype), format_(format) {
     session();
     lay_out(layout);
     values_.assign(static_cast<size_t>(nn::count(shape_)), 0.0);
@@ -308,7 +319,7 @@ class Tensor {
       upload();
     }
     tensor_ = aclCreateTensor(shape_.data(), shape_.size(), dtype_, strides_.data(), offset_,
-                              ACL_FORMAT_ND, &storage_, 1, buffer_);
+                              format_, &storage_, 1, buffer_);
     CHECK(tensor_ != nullptr);
   }
 
@@ -329,6 +340,7 @@ class Tensor {
 
   Dims shape_, strides_;
   aclDataType dtype_;
+  aclFormat format_;
   int64_t offset_ = 0, storage_ = 0;
   std::vector<double> values_;
   std::vector<unsigned char> host_;

@@ -11,15 +11,6 @@ namespace {
 const aclDataType kAll[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16,  ACL_DOUBLE, ACL_INT8,
                             ACL_UINT8, ACL_INT16,   ACL_INT32, ACL_INT64,  ACL_BOOL};
 
-Dims index_of(const Dims &shape, int64_t flat) {
-  Dims index(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    index[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return index;
-}
-
 void fill_small(Tensor &t) {
   if (is_floating(t.dtype())) {
     t.random(-9, 9);

@@ -7,15 +7,6 @@ using namespace nn;
 
 namespace {
 
-Dims index_of(const Dims &shape, int64_t flat) {
-  Dims index(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    index[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return index;
-}
-
 struct Case {
   Dims shape, axes, kept, out;
   std::vector<bool> reduced;

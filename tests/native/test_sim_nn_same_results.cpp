@@ -76,6 +76,40 @@ uint64_t results() {
   execute([&](auto *w, auto *e) { return aclnnGatherV2GetWorkspaceSize(c, 0, ids, picked, w, e); },
           aclnnGatherV2);
   take(picked);
+  Tensor half_row({m, n / 2}, ACL_FLOAT), kept({m, n / 2}, ACL_FLOAT),
+      statistics({m, 10}, ACL_FLOAT), deviations({m, 10}, ACL_FLOAT), wider({m, n + 7}, ACL_FLOAT);
+  Scalar one(1, ACL_FLOAT);
+  Ints pad({3, 4});
+  execute(
+      [&](auto *w, auto *e) {
+        return aclnnGeGluV3GetWorkspaceSize(c, 1, 1, true, half_row, kept, w, e);
+      },
+      aclnnGeGluV3);
+  take(half_row);
+  take(kept);
+  execute(
+      [&](auto *w, auto *e) {
+        return aclnnGroupNormGetWorkspaceSize(c, nullptr, nullptr, m, n, 1, 10, 1e-5, d, statistics,
+                                              deviations, w, e);
+      },
+      aclnnGroupNorm);
+  take(d);
+  execute(
+      [&](auto *w, auto *e) {
+        return aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize(c, c, rows, d, w, e);
+      },
+      aclnnSoftmaxCrossEntropyWithLogits);
+  take(rows);
+  take(d);
+  execute([&](auto *w, auto *e) { return aclnnCumsumGetWorkspaceSize(c, 1, ACL_FLOAT, d, w, e); },
+          aclnnCumsum);
+  take(d);
+  execute([&](auto *w, auto *e) { return aclnnTrilGetWorkspaceSize(c, 100, d, w, e); }, aclnnTril);
+  take(d);
+  execute([&](auto *w,
+              auto *e) { return aclnnConstantPadNdGetWorkspaceSize(c, pad, one, wider, w, e); },
+          aclnnConstantPadNd);
+  take(wider);
   return digest;
 }
 

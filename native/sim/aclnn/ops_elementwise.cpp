@@ -1,38 +1,30 @@
 // ops_elementwise.cpp: operators that work element by element.
-#include "sim/aclnn/check.hpp"
-#include "sim/aclnn/executor.hpp"
-#include "sim/kernels/elementwise.hpp"
+#include "sim/aclnn/elementwise.hpp"
 
 namespace aiocann::sim {
-namespace {
 
-/// The type that operands are rounded to when they are read, where that can change a value.
 aclDataType lossy(aclDataType promoted) {
   return promoted == ACL_FLOAT16 || promoted == ACL_BF16 || promoted == ACL_BOOL ? promoted
                                                                                  : ACL_DT_UNDEFINED;
 }
 
-/// The scratch that the device needs for operands that it must straighten or convert first.
 uint64_t straightening(const View &view, aclDataType dtype) {
   if (view.dtype == dtype && is_contiguous(view)) return 0;
   return static_cast<uint64_t>(view.count()) * size_of(dtype);
 }
 
-// ---- one operand -----------------------------------------------------------------------------------------
-
-/// How the result's type follows from the operand's.
-enum class Result {
-  kSame,      ///< out has the type of self
-  kConvert,   ///< out is any type that self can become
-  kFloating,  ///< integers are computed as float32; out is floating
-};
-
-struct UnaryRow {
-  const char *name;
-  UnaryOp op;
-  DTypeSet self, out;
-  Result result;
-};
+aclnnStatus finish_unary(const char *name, const UnaryParams &p, aclDataType type,
+                         const aclTensor *self, const aclTensor *out, bool in_place,
+                         uint64_t *workspace, aclOpExecutor **executor) {
+  Planner plan(name, workspace, executor);
+  const int in = in_place ? plan.in_place(self) : plan.input(self);
+  const int to = in_place ? in : plan.output(out);
+  const View from = view_of(self);
+  plan.write(to, view_of(out));
+  plan.read(in, from);
+  plan.need_workspace(straightening(from, type));
+  return plan.finish(from.count() == 0 ? nullptr : unary_kernel, p);
+}
 
 aclnnStatus plan_unary(const UnaryRow &row, const aclTensor *self, const aclTensor *out,
                        bool in_place, uint64_t *workspace, aclOpExecutor **executor) {
@@ -53,15 +45,10 @@ aclnnStatus plan_unary(const UnaryRow &row, const aclTensor *self, const aclTens
   p.domain = domain_of(type);
   p.via = type;
 
-  Planner plan(row.name, workspace, executor);
-  const int in = in_place ? plan.in_place(self) : plan.input(self);
-  const int to = in_place ? in : plan.output(out);
-  const View from = view_of(self);
-  plan.write(to, view_of(out));
-  plan.read(in, from);
-  plan.need_workspace(straightening(from, type));
-  return plan.finish(from.count() == 0 ? nullptr : unary_kernel, p);
+  return finish_unary(row.name, p, type, self, out, in_place, workspace, executor);
 }
+
+namespace {
 
 // ---- a tensor and scalars --------------------------------------------------------------------------------
 
@@ -118,23 +105,16 @@ aclnnStatus plan_scalar(const char *name, UnaryOp op, bool negate, const aclTens
     p.int_a = static_cast<int64_t>(0 - static_cast<uint64_t>(p.int_a));
   }
 
-  Planner plan(name, workspace, executor);
-  const int in = in_place ? plan.in_place(self) : plan.input(self);
-  const int to = in_place ? in : plan.output(out);
-  const View from = view_of(self);
-  plan.write(to, view_of(out));
-  plan.read(in, from);
-  plan.need_workspace(straightening(from, type));
-  return plan.finish(from.count() == 0 ? nullptr : unary_kernel, p);
+  return finish_unary(name, p, type, self, out, in_place, workspace, executor);
 }
 
 aclnnStatus plan_clamp(const char *name, const aclTensor *self, const aclScalar *low,
-                       const aclScalar *high, const aclTensor *out, uint64_t *workspace,
-                       aclOpExecutor **executor) {
+                       const aclScalar *high, const aclTensor *out, bool in_place,
+                       uint64_t *workspace, aclOpExecutor **executor) {
   Check check(name);
   constexpr DTypeSet kTensors = kFloating | kIntegers;
-  check.not_null(self, "self")
-      .not_null(low != nullptr ? low : high, "clipValueMin")
+  check.not_null(self, in_place ? "selfRef" : "self")
+      .not_null(low != nullptr ? low : high, "the bound")
       .not_null(out, "out");
   check.results(workspace, executor).tensor(self, "self", kTensors).tensor(out, "out", kTensors);
   if (low != nullptr) check.scalar(low, "clipValueMin", kArithmetic);
@@ -158,13 +138,7 @@ aclnnStatus plan_clamp(const char *name, const aclTensor *self, const aclScalar 
   p.int_a = low != nullptr ? low->as_int() : INT64_MIN;
   p.int_b = high != nullptr ? high->as_int() : INT64_MAX;
 
-  Planner plan(name, workspace, executor);
-  const int in = plan.input(self), to = plan.output(out);
-  const View from = view_of(self);
-  plan.write(to, view_of(out));
-  plan.read(in, from);
-  plan.need_workspace(straightening(from, type));
-  return plan.finish(from.count() == 0 ? nullptr : unary_kernel, p);
+  return finish_unary(name, p, type, self, out, in_place, workspace, executor);
 }
 
 // ---- two operands ----------------------------------------------------------------------------------------
@@ -185,8 +159,10 @@ aclnnStatus plan_binary(const char *name, BinaryOp op, const aclTensor *self,
   const aclDataType type = promote(self->dtype, other->dtype);
   check.that(type != ACL_DT_UNDEFINED, "%s and %s cannot be combined", name_of(self->dtype),
              name_of(other->dtype));
-  check.that(can_convert(type, out->dtype), "the result is %s and cannot be stored as %s",
-             name_of(type), name_of(out->dtype));
+  // A comparison's result is a bool, which every type can hold.
+  const bool compares = op == BinaryOp::kEqual;
+  check.that(compares || can_convert(type, out->dtype),
+             "the result is %s and cannot be stored as %s", name_of(type), name_of(out->dtype));
   if (has_alpha && !check.failed()) {
     check.that(alpha->dtype == type || can_convert(alpha->dtype, type),
                "alpha is %s and the result %s", name_of(alpha->dtype), name_of(type));
@@ -204,7 +180,7 @@ aclnnStatus plan_binary(const char *name, BinaryOp op, const aclTensor *self,
   p.op = op;
   p.domain = domain_of(type);
   p.as = lossy(type);
-  p.via = type;
+  p.via = compares ? ACL_DT_UNDEFINED : type;
   if (op == BinaryOp::kDiv && p.domain == Domain::kI64) {
     p.domain = Domain::kF64;
     p.via = ACL_DT_UNDEFINED;
@@ -296,6 +272,10 @@ UNARY(aclnnTanh, kTanh, kHalfAndFloat | kIntegers | kBool, kHalfAndFloat, kFloat
 UNARY(aclnnSigmoid, kSigmoid, kHalfAndFloat, kHalfAndFloat, kConvert)
 UNARY(aclnnSilu, kSilu, kHalfAndFloat, kHalfAndFloat, kSame)
 UNARY(aclnnGelu, kGeluTanh, kHalfAndFloat, kHalfAndFloat, kSame)
+UNARY(aclnnSign, kSign, kFloating | kIndex | kBool, kFloating | kIndex | kBool, kSame)
+UNARY(aclnnHardsigmoid, kHardsigmoid, kHalfAndFloat | DTypeSet::of(ACL_INT32),
+      kHalfAndFloat | DTypeSet::of(ACL_INT32), kSame)
+UNARY_CONST_OUT(aclnnHardswish, kHardswish, kHalfAndFloat, kHalfAndFloat, kConvert)
 UNARY_CONST_OUT(aclnnRelu, kRelu, kHalfAndFloat | DTypeSet::of(ACL_INT8, ACL_INT32, ACL_INT64),
                 kHalfAndFloat | DTypeSet::of(ACL_INT8, ACL_INT32, ACL_INT64), kSame)
 UNARY_IN_PLACE(aclnnInplaceExp, kExp, kFloating)
@@ -357,16 +337,27 @@ ACLNN_RUN(aclnnInplaceSubs)
 aclnnStatus aclnnClampGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin,
                                        const aclScalar *clipValueMax, aclTensor *out,
                                        uint64_t *workspaceSize, aclOpExecutor **executor) {
-  return plan_clamp("aclnnClamp", self, clipValueMin, clipValueMax, out, workspaceSize, executor);
+  return plan_clamp("aclnnClamp", self, clipValueMin, clipValueMax, out, false, workspaceSize,
+                    executor);
 }
 ACLNN_RUN(aclnnClamp)
 
 aclnnStatus aclnnClampMinGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin,
                                           aclTensor *out, uint64_t *workspaceSize,
                                           aclOpExecutor **executor) {
-  return plan_clamp("aclnnClampMin", self, clipValueMin, nullptr, out, workspaceSize, executor);
+  return plan_clamp("aclnnClampMin", self, clipValueMin, nullptr, out, false, workspaceSize,
+                    executor);
 }
 ACLNN_RUN(aclnnClampMin)
+
+aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(const aclTensor *selfRef,
+                                                 const aclScalar *clipValueMax,
+                                                 uint64_t *workspaceSize,
+                                                 aclOpExecutor **executor) {
+  return plan_clamp("aclnnInplaceClampMax", selfRef, nullptr, clipValueMax, selfRef, true,
+                    workspaceSize, executor);
+}
+ACLNN_RUN(aclnnInplaceClampMax)
 
 aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self, const aclTensor *other,
                                      const aclScalar *alpha, aclTensor *out,
@@ -427,6 +418,14 @@ aclnnStatus aclnnInplaceDivGetWorkspaceSize(aclTensor *selfRef, const aclTensor 
                      true, workspaceSize, executor);
 }
 ACLNN_RUN(aclnnInplaceDiv)
+
+aclnnStatus aclnnEqTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other,
+                                          aclTensor *out, uint64_t *workspaceSize,
+                                          aclOpExecutor **executor) {
+  return plan_binary("aclnnEqTensor", BinaryOp::kEqual, self, other, nullptr, false, out, false,
+                     workspaceSize, executor);
+}
+ACLNN_RUN(aclnnEqTensor)
 
 aclnnStatus aclnnInplaceZeroGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize,
                                              aclOpExecutor **executor) {

@@ -289,4 +289,17 @@ void scatter_row(void *out, const void *in, size_t item, ptrdiff_t stride, size_
   with_item(item, [&](auto value) { scatter_items<decltype(value)>(to, from, stride, n); });
 }
 
+void pick_row(void *out, ptrdiff_t stride, const void *in, const int64_t *places, size_t item,
+              size_t n) {
+  auto *to = static_cast<char *>(out);
+  const auto *from = static_cast<const char *>(in);
+  with_item(item, [&](auto value) {
+    constexpr auto kBytes = static_cast<ptrdiff_t>(sizeof value);
+    for (size_t i = 0; i < n; ++i) {
+      std::memcpy(to + static_cast<ptrdiff_t>(i) * stride * kBytes, from + places[i] * kBytes,
+                  sizeof value);
+    }
+  });
+}
+
 }  // namespace aiocann::sim

@@ -27,6 +27,9 @@ void requantise(int64_t *data, aclDataType dtype, size_t n);
 /// Copies n elements of `item` bytes that lie `stride` elements apart into a row, and back. Stride 0 repeats.
 void gather_row(void *out, const void *in, size_t item, ptrdiff_t stride, size_t n);
 void scatter_row(void *out, const void *in, size_t item, ptrdiff_t stride, size_t n);
+/// Element i of `out`, `stride` elements after the one before, becomes the one `places[i]` elements into `in`.
+void pick_row(void *out, ptrdiff_t stride, const void *in, const int64_t *places, size_t item,
+              size_t n);
 
 /// The type whose values a computing type holds exactly: no conversion is needed.
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "sim/aclnn/executor.hpp"
 #include "sim/kernels/loop.hpp"
@@ -36,6 +37,30 @@ bool through_double(aclDataType to, aclDataType from) {
   return from == ACL_UINT64 && is_float(to);  // not an int64_t
 }
 
+/// Copies n elements of `item` bytes that lie some elements apart.
+void copy_run(char *to, int64_t to_step, const char *from, int64_t from_step, size_t item,
+              int64_t n) {
+  const auto bytes = static_cast<int64_t>(item);
+  if (to_step == 1) {
+    gather_row(to, from, item, from_step, static_cast<size_t>(n));
+  } else if (from_step == 1) {
+    scatter_row(to, from, item, to_step, static_cast<size_t>(n));
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, item);
+    }
+  }
+}
+
+void zero_run(char *to, int64_t step, size_t item, int64_t n) {
+  const auto bytes = static_cast<int64_t>(item);
+  if (step == 1) {
+    std::memset(to, 0, static_cast<size_t>(n * bytes));
+  } else {
+    for (int64_t i = 0; i < n; ++i) std::memset(to + i * step * bytes, 0, item);
+  }
+}
+
 /// Moves elements of one type. Where both views have rows that lie in memory as rows, rows are copied; where one
 /// runs across the other, tiles are transposed.
 void move(ExecContext &context, const View &to, const View &from) {
@@ -60,17 +85,7 @@ void move(ExecContext &context, const View &to, const View &from) {
     // Copying is cheap: larger pieces than elsewhere.
     parallel_chunks(context, loop.count, kChunk * 2, [&](int64_t begin, int64_t end) {
       for_paired_runs(loop, begin, end - begin, [&](int64_t out, int64_t in, int64_t n) {
-        char *target = to.data + out * bytes;
-        const char *source = from.data + in * bytes;
-        if (out_step == 1) {
-          gather_row(target, source, item, in_step, static_cast<size_t>(n));
-        } else if (in_step == 1) {
-          scatter_row(target, source, item, out_step, static_cast<size_t>(n));
-        } else {
-          for (int64_t i = 0; i < n; ++i) {
-            std::memcpy(target + i * out_step * bytes, source + i * in_step * bytes, item);
-          }
-        }
+        copy_run(to.data + out * bytes, out_step, from.data + in * bytes, in_step, item, n);
       });
     });
     return;
@@ -124,6 +139,66 @@ void copy_view(ExecContext &context, const View &to, const View &from) {
 int copy_kernel(ExecContext &context, const void *args) {
   const auto &views = static_cast<const OpArgs *>(args)->views;
   for (size_t i = 0; i + 1 < views.size(); i += 2) copy_view(context, views[i], views[i + 1]);
+  return 0;
+}
+
+int pad_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  alignas(8) char value[sizeof(PadParams::value)];
+  std::memcpy(value, op.as<PadParams>().value, sizeof value);
+  copy_view(context, op.views[0], op.views[1]);
+  for (size_t i = 2; i < op.views.size(); ++i) {
+    View filling = op.views[i];
+    filling.data = value;
+    std::fill_n(filling.stride, kMaxRank, int64_t{0});
+    copy_view(context, op.views[i], filling);
+  }
+  return 0;
+}
+
+int triangle_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  const auto &p = op.as<TriangleParams>();
+  View out = op.views[0];
+  const bool in_place = op.views.size() == 1;
+  View in = in_place ? out : op.views[1];
+  const int row_axis = out.shape.rank - 2, column_axis = out.shape.rank - 1;
+  bool upper = p.upper;
+  // Far beyond the matrix is as good as just beyond it, and safe to calculate with.
+  const int64_t reach = out.shape.dim[row_axis] + out.shape.dim[column_axis];
+  int64_t diagonal = std::clamp(p.diagonal, -reach, reach);
+  if (std::abs(out.stride[column_axis]) > std::abs(out.stride[row_axis])) {
+    // Along memory: the upper triangle of a matrix is the lower one of its transpose.
+    for (View *view : {&out, &in}) {
+      std::swap(view->shape.dim[row_axis], view->shape.dim[column_axis]);
+      std::swap(view->stride[row_axis], view->stride[column_axis]);
+    }
+    upper = !upper;
+    diagonal = -diagonal;
+  }
+  const int64_t n_rows = out.shape.dim[row_axis], n = out.shape.dim[column_axis];
+  const int64_t to_step = out.stride[column_axis], from_step = in.stride[column_axis];
+  View rows[] = {out, in};
+  for (View &view : rows) view.shape.rank = column_axis;
+  const Loop loop = Loop::in_order(rows, 2);
+  const size_t item = size_of(out.dtype);
+  const auto bytes = static_cast<int64_t>(item);
+  parallel_chunks(context, loop.count, std::max<int64_t>(1, kChunk / n),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t i = begin; i < end; ++i) {
+                      char *to = out.data + offset_at(loop, 0, i) * bytes;
+                      const char *from = in.data + offset_at(loop, 1, i) * bytes;
+                      const int64_t cut = i % n_rows + diagonal + (upper ? 0 : 1);
+                      const int64_t middle = std::clamp<int64_t>(cut, 0, n);
+                      const int64_t kept = upper ? middle : 0, zeros = upper ? 0 : middle;
+                      const int64_t n_zeros = upper ? middle : n - middle;
+                      if (!in_place) {
+                        copy_run(to + kept * to_step * bytes, to_step,
+                                 from + kept * from_step * bytes, from_step, item, n - n_zeros);
+                      }
+                      zero_run(to + zeros * to_step * bytes, to_step, item, n_zeros);
+                    }
+                  });
   return 0;
 }
 

@@ -10,11 +10,13 @@ namespace aiocann::sim {
 namespace {
 
 void apply(const UnaryParams &p, float *out, const float *in, size_t n) {
-  table().unary(p.op, out, in, n, static_cast<float>(p.a), static_cast<float>(p.b));
+  table().unary(p.op, out, in, n, static_cast<float>(p.a), static_cast<float>(p.b),
+                static_cast<float>(p.c));
 }
 
-double unary_double(UnaryOp op, double x, double a, double b) {
-  switch (op) {
+double unary_double(const UnaryParams &p, double x) {
+  const double a = p.a, b = p.b;
+  switch (p.op) {
     case UnaryOp::kCopy:
       return x;
     case UnaryOp::kNeg:
@@ -53,12 +55,43 @@ double unary_double(UnaryOp op, double x, double a, double b) {
       const double high = x > b ? b : x;
       return high < a ? a : high;
     }
+    case UnaryOp::kSign:
+      return x > 0 ? 1 : x < 0 ? -1 : x;
+    case UnaryOp::kHardsigmoid:
+      return x > 3 ? 1 : x <= -3 ? 0 : (x + 3) / 6;
+    case UnaryOp::kHardswish:
+      return x >= 3 ? x : x <= -3 ? 0 : x * ((x + 3) / 6);
+    case UnaryOp::kLeakyRelu:
+      return x > 0 ? x : x * a;
+    case UnaryOp::kElu:
+      return x > 0 ? x * b : a * std::expm1(x * p.c);
+    case UnaryOp::kSoftplus: {
+      const double z = x * a;
+      return z > b ? x : (z > 0 ? z + std::log1p(std::exp(-z)) : std::log1p(std::exp(z))) / a;
+    }
+    case UnaryOp::kThreshold:
+      return x > a ? x : b;
+    case UnaryOp::kGreater:
+      return x > a;
+    case UnaryOp::kPower:
+      return std::pow(a, x);
   }
   return x;
 }
 
 void apply(const UnaryParams &p, double *out, const double *in, size_t n) {
-  for (size_t i = 0; i < n; ++i) out[i] = unary_double(p.op, in[i], p.a, p.b);
+  for (size_t i = 0; i < n; ++i) out[i] = unary_double(p, in[i]);
+}
+
+/// Powers wrap like products. Of negative exponents only 1 and -1 leave anything but 0.
+int64_t int_power(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 || base == -1 ? int_power(base, -(exponent + 1)) * base : 0;
+  uint64_t result = 1;
+  for (auto factor = static_cast<uint64_t>(base); exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result *= factor;
+    factor *= factor;
+  }
+  return static_cast<int64_t>(result);
 }
 
 /// Integers wrap, as they do on the device: computed without a sign, where wrapping is defined.
@@ -77,6 +110,16 @@ int64_t unary_int(UnaryOp op, int64_t x, int64_t a, int64_t b) {
       return static_cast<int64_t>(u + static_cast<uint64_t>(a));
     case UnaryOp::kClamp:
       return std::max(std::min(x, b), a);
+    case UnaryOp::kSign:
+      return (x > 0) - (x < 0);
+    case UnaryOp::kHardsigmoid:  // truncated
+      return x >= 3;
+    case UnaryOp::kThreshold:
+      return x > a ? x : b;
+    case UnaryOp::kGreater:  // b flips the sign bits of what has no sign
+      return (x ^ b) > (a ^ b);
+    case UnaryOp::kPower:
+      return int_power(a, x);
     default:
       return x;
   }
@@ -105,6 +148,9 @@ void apply(const BinaryParams &p, double *out, const double *x, const double *y,
       case BinaryOp::kDiv:
         out[i] = x[i] / y[i];
         break;
+      case BinaryOp::kEqual:
+        out[i] = x[i] == y[i];
+        break;
     }
   }
 }
@@ -115,9 +161,10 @@ void apply(const BinaryParams &p, int64_t *out, const int64_t *x, const int64_t 
     const auto a = static_cast<uint64_t>(x[i]);
     const auto b = static_cast<uint64_t>(y[i]);
     // Integers are divided as doubles: see the operator.
-    const uint64_t result = p.op == BinaryOp::kAdd   ? a + alpha * b
-                            : p.op == BinaryOp::kSub ? a - alpha * b
-                                                     : a * b;
+    const uint64_t result = p.op == BinaryOp::kAdd     ? a + alpha * b
+                            : p.op == BinaryOp::kSub   ? a - alpha * b
+                            : p.op == BinaryOp::kEqual ? a == b
+                                                       : a * b;
     out[i] = static_cast<int64_t>(result);
   }
 }
@@ -207,6 +254,30 @@ int binary_kernel(ExecContext &context, const void *args) {
       run_binary<int64_t>(context, op, p);
       break;
   }
+  return 0;
+}
+
+int glu_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  const auto &p = op.as<GluParams>();
+  const auto &views = op.views;
+  const Loop loop(views.data(), p.keeps_activated ? 4 : 3);
+  parallel_chunks(context, loop.count, kChunk, [&](int64_t begin, int64_t end) {
+    Reader<float> a(loop, 1, views[1]), b(loop, 2, views[2]);
+    Writer<float> out(loop, 0, views[0]);
+    const size_t kept_view = p.keeps_activated ? 3 : 0;
+    Writer<float> kept(loop, static_cast<int>(kept_view), views[kept_view]);
+    alignas(64) float activated[kBlock];
+    for (int64_t at = begin; at < end; at += static_cast<int64_t>(kBlock)) {
+      const auto n = static_cast<size_t>(std::min<int64_t>(end - at, kBlock));
+      table().unary(p.op, activated, a.fetch(at, n), n, 0, 0, 0);
+      table().binary(BinaryOp::kMul, out.begin(at), activated, b.fetch(at, n), n, 1);
+      out.end(at, n);
+      if (!p.keeps_activated) continue;
+      std::copy_n(activated, n, kept.begin(at));
+      kept.end(at, n);
+    }
+  });
   return 0;
 }
 

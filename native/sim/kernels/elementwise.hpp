@@ -13,7 +13,7 @@ struct UnaryParams {
   Domain domain = Domain::kF32;
   aclDataType as = ACL_DT_UNDEFINED;   ///< operands are rounded to this type first
   aclDataType via = ACL_DT_UNDEFINED;  ///< the result has this type before it is stored
-  double a = 0, b = 0;                 ///< for the floating domains
+  double a = 0, b = 0, c = 0;          ///< for the floating domains
   int64_t int_a = 0, int_b = 0;        ///< for integers
 };
 
@@ -30,6 +30,14 @@ struct BinaryParams {
 int unary_kernel(ExecContext &context, const void *args);
 /// Views: out, x, y (broadcast to out's shape).
 int binary_kernel(ExecContext &context, const void *args);
+
+struct GluParams {
+  UnaryOp op = UnaryOp::kSilu;
+  bool keeps_activated = false;
+};
+
+/// out = op(a) * b. Views: out, a, b and, where it is kept, op(a).
+int glu_kernel(ExecContext &context, const void *args);
 
 struct FillParams {
   double value = 0;

@@ -79,6 +79,15 @@ AIOCANN_INLINE void sines(float *out, const float *in, size_t n, int phase) {
   }
 }
 
+/// base to the power in[i]. The logarithm is taken once, in double precision.
+AIOCANN_INLINE void powers(float *out, const float *in, size_t n, float base) {
+  if (base > 0.0f && base != 1.0f && base < __builtin_inff()) {
+    const double log2_base = __builtin_log2(base);
+    return map(out, in, n, [log2_base](F x) { return exp2_product(x, log2_base); });
+  }
+  for (size_t i = 0; i < n; ++i) out[i] = __builtin_powf(base, in[i]);
+}
+
 }  // namespace
 
 void f16_to_f32(float *out, const uint16_t *in, size_t n) {
@@ -141,7 +150,7 @@ void round_hf32(float *data, size_t n) {
   }
 }
 
-void unary(UnaryOp op, float *out, const float *in, size_t n, float a, float b) {
+void unary(UnaryOp op, float *out, const float *in, size_t n, float a, float b, float c) {
   switch (op) {
     case UnaryOp::kCopy:
       return map(out, in, n, [](F x) { return x; });
@@ -183,6 +192,32 @@ void unary(UnaryOp op, float *out, const float *in, size_t n, float a, float b) 
         const F high = select(x > b, all(b), x);
         return select(high < a, all(a), high);
       });
+    case UnaryOp::kSign:
+      return map(out, in, n,
+                 [](F x) { return select(x > 0.0f, all(1.0f), select(x < 0.0f, all(-1.0f), x)); });
+    case UnaryOp::kHardsigmoid:
+      return map(out, in, n, [](F x) { return hard_sigmoid(x); });
+    case UnaryOp::kHardswish:
+      // The product only where it is wanted: at infinity it would be NaN.
+      return map(out, in, n, [](F x) {
+        const F middle = x * hard_sigmoid(x);
+        return select(x >= 3.0f, x, select(x <= -3.0f, all(0.0f), middle));
+      });
+    case UnaryOp::kLeakyRelu:
+      return map(out, in, n, [a](F x) { return select(x > 0.0f, x, x * a); });
+    case UnaryOp::kElu:
+      return map(out, in, n, [a, b, c](F x) { return select(x > 0.0f, x * b, a * expm1(x * c)); });
+    case UnaryOp::kSoftplus:
+      return map(out, in, n, [a, b](F x) {
+        const F z = x * a;
+        return select(z > b, x, softplus(z) / a);
+      });
+    case UnaryOp::kThreshold:
+      return map(out, in, n, [a, b](F x) { return select(x > a, x, all(b)); });
+    case UnaryOp::kGreater:
+      return map(out, in, n, [a](F x) { return select(x > a, all(1.0f), all(0.0f)); });
+    case UnaryOp::kPower:
+      return powers(out, in, n, a);
   }
 }
 
@@ -198,6 +233,8 @@ void binary(BinaryOp op, float *out, const float *x, const float *y, size_t n, f
       return map2(out, x, y, n, [](F p, F q) { return p * q; });
     case BinaryOp::kDiv:
       return map2(out, x, y, n, [](F p, F q) { return p / q; });
+    case BinaryOp::kEqual:
+      return map2(out, x, y, n, [](F p, F q) { return select(p == q, all(1.0f), all(0.0f)); });
   }
 }
 

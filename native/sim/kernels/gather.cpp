@@ -112,4 +112,35 @@ int index_copy_kernel(ExecContext &context, const void *args) {
   return move_slices(context, op.views[0], op.views[1], op.views[2], op.as<GatherParams>(), false);
 }
 
+int resize_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  const View &out = op.views[0], &in = op.views[1];
+  const int64_t height = out.shape.dim[2], width = out.shape.dim[3];
+  const auto item = static_cast<int64_t>(size_of(out.dtype));
+  const auto nearest = [&](int axis, int64_t place) {
+    return place * in.shape.dim[axis] / out.shape.dim[axis] * in.stride[axis];
+  };
+  std::vector<int64_t> columns(static_cast<size_t>(width));
+  for (int64_t x = 0; x < width; ++x) columns[static_cast<size_t>(x)] = nearest(3, x);
+  const View outer = axes_of(out, 0, 2), inner = axes_of(in, 0, 2);
+  parallel_chunks(context, outer.count() * height, std::max<int64_t>(1, kChunk / width),
+                  [&](int64_t begin, int64_t end) {
+                    const char *source = nullptr, *image = nullptr;
+                    for (int64_t row = begin; row < end; ++row) {
+                      const int64_t plane = row / height, y = row % height;
+                      char *to = out.data + (offset_in(outer, plane) + y * out.stride[2]) * item;
+                      const char *from = in.data + (offset_in(inner, plane) + nearest(2, y)) * item;
+                      if (from == source && out.stride[3] == 1) {
+                        std::memcpy(to, image, static_cast<size_t>(width * item));
+                      } else {
+                        pick_row(to, out.stride[3], from, columns.data(), static_cast<size_t>(item),
+                                 static_cast<size_t>(width));
+                      }
+                      source = from;
+                      image = to;
+                    }
+                  });
+  return 0;
+}
+
 }  // namespace aiocann::sim

@@ -17,4 +17,8 @@ int gather_kernel(ExecContext &context, const void *args);
 /// Views: self, source, index. self[a.., index[i..], b..] = source[a.., i.., b..]; of equal indices the last wins.
 int index_copy_kernel(ExecContext &context, const void *args);
 
+/// Nearest neighbours: place i of n in an axis takes place i * m / n of the m there are. Views: out, in, both of
+/// four axes, of which the last two differ.
+int resize_kernel(ExecContext &context, const void *args);
+
 }  // namespace aiocann::sim

@@ -10,7 +10,7 @@ void bf16_to_f32(float *out, const uint16_t *in, size_t n);
 void f32_to_bf16(uint16_t *out, const float *in, size_t n);
 void round_hf32(float *data, size_t n);
 
-void unary(UnaryOp op, float *out, const float *in, size_t n, float a, float b);
+void unary(UnaryOp op, float *out, const float *in, size_t n, float a, float b, float c);
 void binary(BinaryOp op, float *out, const float *x, const float *y, size_t n, float alpha);
 
 double sum(const float *in, size_t n);

@@ -42,11 +42,11 @@ double total(const ReduceParams &p, const float *x, size_t n) {
     case ReduceOp::kAbs:
       return table().sum_abs(x, n);
     case ReduceOp::kMaxAbs:
-      table().unary(UnaryOp::kAbs, buffer, x, n, 0, 0);
+      table().unary(UnaryOp::kAbs, buffer, x, n, 0, 0, 0);
       return table().max(buffer, n);
     case ReduceOp::kMinAbs:
-      table().unary(UnaryOp::kAbs, buffer, x, n, 0, 0);
-      table().unary(UnaryOp::kNeg, buffer, buffer, n, 0, 0);
+      table().unary(UnaryOp::kAbs, buffer, x, n, 0, 0, 0);
+      table().unary(UnaryOp::kNeg, buffer, buffer, n, 0, 0, 0);
       return -table().max(buffer, n);
     case ReduceOp::kNonZero: {
       size_t count = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "sim/aclnn/executor.hpp"
@@ -51,11 +52,11 @@ class RowPlaces {
 template <class T>
 class RowReader {
  public:
-  RowReader(const View &view, int n_outer)
+  RowReader(const View &view, int n_outer, aclDataType as = ACL_DT_UNDEFINED)
       : places_(view, n_outer),
         row_(row_part(view, n_outer)),
         loop_(Loop::in_order(&row_, 1)),
-        reader_(loop_, 0, row_),
+        reader_(loop_, 0, row_, as),
         length_(loop_.count) {}
 
   const T *row(int64_t index) {
@@ -124,6 +125,98 @@ std::vector<float> whole(const View &view) {
   return std::vector<float>(numbers, numbers + view.count());
 }
 
+/// The sum of two inputs, as their type holds it: what is stored is what is normalised.
+class RowSum {
+ public:
+  RowSum(const View &addend, const View *sum, int n_outer)
+      : addends_(addend, n_outer), dtype_(addend.dtype) {
+    if (sum != nullptr) sums_.emplace(*sum, n_outer);
+  }
+
+  const float *row(int64_t index, const float *x, size_t length) {
+    buffer_.resize(length);
+    table().binary(BinaryOp::kAdd, buffer_.data(), x, addends_.row(index), length, 1);
+    requantise(buffer_.data(), dtype_, length);
+    if (sums_) {
+      std::copy_n(buffer_.data(), length, sums_->begin(index));
+      sums_->end();
+    }
+    return buffer_.data();
+  }
+
+ private:
+  RowReader<float> addends_;
+  std::optional<RowWriter<float>> sums_;
+  aclDataType dtype_;
+  std::vector<float> buffer_;
+};
+
+/// Weights or biases: one number for each place in a row, or for each channel of its group.
+class RowFactors {
+ public:
+  RowFactors(const View &view, int32_t n_groups) : numbers_(whole(view)), n_groups_(n_groups) {}
+
+  /// For a row; `buffer` is the caller's.
+  const float *row(int64_t index, size_t length, std::vector<float> *buffer) const {
+    if (n_groups_ == 0) return numbers_.data();
+    const size_t channels = numbers_.size() / static_cast<size_t>(n_groups_);
+    const float *own = numbers_.data() + static_cast<size_t>(index % n_groups_) * channels;
+    const size_t area = length / channels;
+    buffer->resize(length);
+    for (size_t c = 0; c < channels; ++c) std::fill_n(buffer->data() + c * area, area, own[c]);
+    return buffer->data();
+  }
+
+ private:
+  std::vector<float> numbers_;
+  int32_t n_groups_;
+};
+
+/// Running sums of floating numbers, added up in double precision, four at a time.
+void running_sums(float *out, const float *in, int64_t n) {
+  double total = 0;
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const double a = in[i], b = a + in[i + 1], c = b + in[i + 2];
+    const double d = b + (static_cast<double>(in[i + 2]) + in[i + 3]);
+    out[i] = static_cast<float>(total + a);
+    out[i + 1] = static_cast<float>(total + b);
+    out[i + 2] = static_cast<float>(total + c);
+    total += d;
+    out[i + 3] = static_cast<float>(total);
+  }
+  for (; i < n; ++i) out[i] = static_cast<float>(total += in[i]);
+}
+
+void running_sums(double *out, const double *in, int64_t n) {
+  double total = 0;
+  for (int64_t i = 0; i < n; ++i) out[i] = total += in[i];
+}
+
+void running_sums(int64_t *out, const int64_t *in, int64_t n) {
+  uint64_t total = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    total += static_cast<uint64_t>(in[i]);
+    out[i] = static_cast<int64_t>(total);
+  }
+}
+
+template <class T>
+void run_cumsum(ExecContext &context, const OpArgs &args, const CumsumParams &p) {
+  const View &out = args.views[0], &in = args.views[1];
+  const int64_t n_rows = outer_part(in, p.n_outer).count();
+  const int64_t length = row_part(in, p.n_outer).count();
+  parallel_chunks(context, n_rows, rows_per_task(length), [&](int64_t begin, int64_t end) {
+    RowReader<T> reader(in, p.n_outer, p.dtype);
+    RowWriter<T> writer(out, p.n_outer);
+    for (int64_t row = begin; row < end; ++row) {
+      const T *x = reader.row(row);
+      running_sums(writer.begin(row), x, length);
+      writer.end();
+    }
+  });
+}
+
 }  // namespace
 
 int softmax_kernel(ExecContext &context, const void *args) {
@@ -142,7 +235,8 @@ int softmax_kernel(ExecContext &context, const void *args) {
                       // The largest element is subtracted: nothing overflows, and the sum is at least 1.
                       const float largest = table().max(x, length);
                       const double sum = table().exp_shifted(y, x, length, largest);
-                      table().unary(UnaryOp::kScale, y, y, length, static_cast<float>(1 / sum), 0);
+                      table().unary(UnaryOp::kScale, y, y, length, static_cast<float>(1 / sum), 0,
+                                    0);
                       writer.end();
                     }
                   });
@@ -178,35 +272,90 @@ int norm_kernel(ExecContext &context, const void *args) {
   const auto &p = op.as<NormParams>();
   const View &out = op.views[0], &in = op.views[1];
   size_t next = 2;
-  std::vector<float> weight, bias;
-  if (p.has_weight) weight = whole(op.views[next++]);
-  if (p.has_bias) bias = whole(op.views[next++]);
-  const View *mean_view = p.has_mean ? &op.views[next++] : nullptr;
-  const View *rstd_view = p.has_rstd ? &op.views[next++] : nullptr;
-  const RowPlaces means(p.has_mean ? *mean_view : in, p.n_outer),
-      rstds(p.has_rstd ? *rstd_view : in, p.n_outer);
+  const auto optional = [&](bool there) { return there ? &op.views[next++] : nullptr; };
+  const View *addend = optional(p.has_addend);
+  const View *weight = optional(p.has_weight), *bias = optional(p.has_bias);
+  const View *mean_view = optional(p.has_mean), *rstd_view = optional(p.has_rstd);
+  const View *sum = optional(p.has_sum);
+  std::optional<RowFactors> weights, biases;
+  if (weight != nullptr) weights.emplace(*weight, p.n_groups);
+  if (bias != nullptr) biases.emplace(*bias, p.n_groups);
+  const RowPlaces means(mean_view != nullptr ? *mean_view : in, p.n_outer),
+      rstds(rstd_view != nullptr ? *rstd_view : in, p.n_outer);
   const int64_t n_rows = outer_part(in, p.n_outer).count();
   const auto length = static_cast<size_t>(row_part(in, p.n_outer).count());
+  parallel_chunks(context, n_rows, rows_per_task(static_cast<int64_t>(length)),
+                  [&](int64_t begin, int64_t end) {
+                    RowReader<float> reader(in, p.n_outer);
+                    RowWriter<float> writer(out, p.n_outer);
+                    std::optional<RowSum> sums;
+                    if (addend != nullptr) sums.emplace(*addend, sum, p.n_outer);
+                    std::vector<float> own_weights, own_biases;
+                    for (int64_t row = begin; row < end; ++row) {
+                      const float *x = reader.row(row);
+                      if (sums) x = sums->row(row, x, length);
+                      const auto n = static_cast<double>(length);
+                      const auto mean =
+                          p.rms ? 0.0f : static_cast<float>(table().sum(x, length) / n);
+                      // Two passes: the variance of numbers far from 0 keeps its digits.
+                      const double variance = table().sum_squares(x, length, mean) / n;
+                      const auto rstd = static_cast<float>(1 / std::sqrt(variance + p.epsilon));
+                      const float *w = weights ? weights->row(row, length, &own_weights) : nullptr;
+                      const float *b = biases ? biases->row(row, length, &own_biases) : nullptr;
+                      table().normalise(writer.begin(row), x, length, mean, rstd, w, b);
+                      writer.end();
+                      if (mean_view != nullptr)
+                        write_elements(means[row], mean_view->dtype, &mean, 1);
+                      if (rstd_view != nullptr)
+                        write_elements(rstds[row], rstd_view->dtype, &rstd, 1);
+                    }
+                  });
+  return 0;
+}
+
+int cross_entropy_kernel(ExecContext &context, const void *args) {
+  const auto &views = static_cast<const OpArgs *>(args)->views;
+  const View &loss = views[0], &gradient = views[1], &logits = views[2], &labels = views[3];
+  const RowPlaces losses(loss, 1);
+  const auto length = static_cast<size_t>(row_part(logits, 1).count());
   parallel_chunks(
-      context, n_rows, rows_per_task(static_cast<int64_t>(length)),
+      context, logits.shape.dim[0], rows_per_task(static_cast<int64_t>(length)),
       [&](int64_t begin, int64_t end) {
-        RowReader<float> reader(in, p.n_outer);
-        RowWriter<float> writer(out, p.n_outer);
+        RowReader<float> inputs(logits, 1), targets(labels, 1);
+        RowWriter<float> writer(gradient, 1);
+        std::vector<float> logarithms(length), exponentials(length);
+        float *l = logarithms.data(), *e = exponentials.data();
         for (int64_t row = begin; row < end; ++row) {
-          const float *x = reader.row(row);
-          const auto n = static_cast<double>(length);
-          const auto mean = p.rms ? 0.0f : static_cast<float>(table().sum(x, length) / n);
-          // Two passes: the variance of numbers far from 0 keeps its digits.
-          const double variance = table().sum_squares(x, length, mean) / n;
-          const auto rstd = static_cast<float>(1 / std::sqrt(variance + p.epsilon));
-          float *y = writer.begin(row);
-          table().normalise(y, x, length, mean, rstd, p.has_weight ? weight.data() : nullptr,
-                            p.has_bias ? bias.data() : nullptr);
+          const float *x = inputs.row(row), *t = targets.row(row);
+          const float largest = table().max(x, length);
+          const double sum = table().exp_shifted(e, x, length, largest);
+          table().unary(UnaryOp::kShift, l, x, length, -largest, 0, 0);
+          table().unary(UnaryOp::kShift, l, l, length, -static_cast<float>(std::log(sum)), 0, 0);
+          table().binary(BinaryOp::kMul, l, l, t, length, 1);
+          const auto total = static_cast<float>(-table().sum(l, length));
+          table().unary(UnaryOp::kScale, e, e, length, static_cast<float>(1 / sum), 0, 0);
+          table().binary(BinaryOp::kSub, writer.begin(row), e, t, length, 1);
           writer.end();
-          if (mean_view != nullptr) write_elements(means[row], mean_view->dtype, &mean, 1);
-          if (rstd_view != nullptr) write_elements(rstds[row], rstd_view->dtype, &rstd, 1);
+          write_elements(losses[row], loss.dtype, &total, 1);
         }
       });
+  return 0;
+}
+
+int cumsum_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  const auto &p = op.as<CumsumParams>();
+  switch (domain_of(p.dtype)) {
+    case Domain::kF32:
+      run_cumsum<float>(context, op, p);
+      break;
+    case Domain::kF64:
+      run_cumsum<double>(context, op, p);
+      break;
+    case Domain::kI64:
+      run_cumsum<int64_t>(context, op, p);
+      break;
+  }
   return 0;
 }
 

@@ -31,6 +31,15 @@ enum class UnaryOp : int32_t {
   kShift,   ///< x + a
   kDivide,  ///< x / a
   kClamp,   ///< min(max(x, a), b); NaN stays NaN
+  kSign,    ///< NaN stays NaN
+  kHardsigmoid,
+  kHardswish,
+  kLeakyRelu,  ///< x > 0 ? x : a * x
+  kElu,        ///< x > 0 ? b * x : a * (exp(c * x) - 1)
+  kSoftplus,   ///< a * x > b ? x : log(1 + exp(a * x)) / a
+  kThreshold,  ///< x > a ? x : b
+  kGreater,    ///< x > a, as 1 or 0
+  kPower,      ///< a to the power x
 };
 
 enum class BinaryOp : int32_t {
@@ -38,6 +47,7 @@ enum class BinaryOp : int32_t {
   kSub,  ///< x - alpha * y
   kMul,
   kDiv,
+  kEqual,  ///< x == y, as 1 or 0
 };
 
 /// What a reduction adds up. Everything but the maxima and minima is a sum.
@@ -53,7 +63,7 @@ struct KernelTable {
   /// Rounds to the 11 bits of mantissa that the cube unit's HFLOAT32 keeps.
   void (*round_hf32)(float *data, size_t n);
 
-  void (*unary)(UnaryOp op, float *out, const float *in, size_t n, float a, float b);
+  void (*unary)(UnaryOp op, float *out, const float *in, size_t n, float a, float b, float c);
   void (*binary)(BinaryOp op, float *out, const float *x, const float *y, size_t n, float alpha);
 
   /// Sums (squares of, magnitudes of) a row of any length in a fixed tree; centred on `centre`.

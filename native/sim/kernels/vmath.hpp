@@ -16,6 +16,15 @@ AIOCANN_INLINE F scale_by_power(F x, I n) {
   return x * floats((I)((U)(half + 127) << 23)) * floats((I)((U)(n - half + 127) << 23));
 }
 
+/// (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2.
+AIOCANN_INLINE F exp_tail(F r) {
+  F p = all(1.381459836e-03f);
+  p = p * r + 8.368716898e-03f;
+  p = p * r + 4.166838805e-02f;
+  p = p * r + 1.666652063e-01f;
+  return p * r + 4.999999345e-01f;
+}
+
 AIOCANN_INLINE F exp(F x) {
   // Clamped so that the exponent stays in range; what lies outside is settled at the end.
   const F c = select(x < -150.0f, all(-150.0f), select(x > 90.0f, all(90.0f), x));
@@ -23,12 +32,7 @@ AIOCANN_INLINE F exp(F x) {
   const F shifted = c * 1.44269504f + magic;
   const F n = shifted - magic;
   const F r = (c - n * 0.693145752f) - n * 1.42860677e-6f;
-  F p = all(1.381459836e-03f);
-  p = p * r + 8.368716898e-03f;
-  p = p * r + 4.166838805e-02f;
-  p = p * r + 1.666652063e-01f;
-  p = p * r + 4.999999345e-01f;
-  const F y = r + r * r * p + 1.0f;
+  const F y = r + r * r * exp_tail(r) + 1.0f;
   const F scaled = scale_by_power(y, (I)((U)bits(shifted) - (U)bits(magic)));
   const F high = select(x > 88.7228391f, infinity(), scaled);
   return select(x < -104.0f, all(0.0f), select(x != x, x, high));
@@ -61,8 +65,8 @@ AIOCANN_INLINE F log(F x) {
   return select((x < 0.0f) | (x != x), select(x != x, x, nan), y);
 }
 
-AIOCANN_INLINE F tanh(F x) {
-  const F t = abs(x);
+/// tanh for |x| < 0.625.
+AIOCANN_INLINE F tanh_small(F x) {
   const F z = x * x;
   F p = all(2.142962069e-03f);
   p = p * z - 8.177398530e-03f;
@@ -70,9 +74,49 @@ AIOCANN_INLINE F tanh(F x) {
   p = p * z - 5.394676310e-02f;
   p = p * z + 1.333320601e-01f;
   p = p * z - 3.333333080e-01f;
-  const F small = x * z * p + x;
+  return x * z * p + x;
+}
+
+AIOCANN_INLINE F tanh(F x) {
+  const F t = abs(x);
+  const F small = tanh_small(x);
   const F large = 1.0f - 2.0f / (exp(t + t) + 1.0f);
   return select(t < 0.625f, small, floats(bits(large) | sign_bit(x)));
+}
+
+/// exp(x) - 1, precise near 0 as well.
+AIOCANN_INLINE F expm1(F x) {
+  const F half = tanh_small(0.5f * x);
+  return select(abs(x) < 1.0f, 2.0f * half / (1.0f - half), exp(x) - 1.0f);
+}
+
+/// log(1 + exp(x)), for any x.
+AIOCANN_INLINE F softplus(F x) {
+  const F u = exp(-abs(x));
+  const F w = 1.0f + u;
+  // log(1 + u) for small u: what adding 1 rounds away comes back as a factor.
+  const F d = w - 1.0f;
+  const F l = select(d == 0.0f, u, log(w) * (u / d));
+  return select(x > 0.0f, x + l, l);
+}
+
+/// 2^(x * factor), the product in double precision.
+AIOCANN_INLINE F exp2_product(F x, double factor) {
+  D y = __builtin_convertvector(x, D) * factor;
+  y = y < -252.0 ? D{} - 252.0 : y;
+  y = y > 254.0 ? D{} + 254.0 : y;
+  const D magic = D{} + 6755399441055744.0;  // 1.5 * 2^52
+  const D shifted = y + magic;
+  const F r = __builtin_convertvector((y - (shifted - magic)) * 0.69314718055994530942, F);
+  const I n = __builtin_convertvector((L)shifted - (L)magic, I);
+  const F power = scale_by_power(r + r * r * exp_tail(r) + 1.0f, n);
+  return select(x != x, x, power);
+}
+
+AIOCANN_INLINE F hard_sigmoid(F x) {
+  // (x + 3) / 6 keeps its digits near -3.
+  const F y = (x + 3.0f) / 6.0f;
+  return select(x > 3.0f, all(1.0f), select(x <= -3.0f, all(0.0f), y));
 }
 
 AIOCANN_INLINE F sigmoid(F x) { return 1.0f / (1.0f + exp(-x)); }
