@@ -332,13 +332,16 @@ class Operation(Generic[T]):
         known = failure_of(native.cause_op)
         op, site = self._describe(native)
         self._result = None
+        exc = error_for(
+            native,
+            op=op,
+            enqueued_at=site,
+            cause=silent_failure(native) if known is None else known,
+        )
+        # Not those of Python: no other op follows from them, and they keep frames.
+        note_failure(self.id, exc)
         self._set_error(
-            error_for(
-                native,
-                op=op,
-                enqueued_at=site,
-                cause=silent_failure(native) if known is None else known,
-            ),
+            exc,
             followed=native.code == E_PREDECESSOR
             and not (self._tells_of_silent_ones and known is None),
         )
@@ -346,7 +349,6 @@ class Operation(Generic[T]):
     def _set_error(self, exc: BaseException, *, followed: bool = False) -> None:
         self._error = exc
         self._state = 2
-        note_failure(self.id, exc)
         # Those that only followed are reported by the first failure.
         if self._stream is not None and not followed:
             self._stream.note_failed(self)

@@ -256,7 +256,8 @@ class Device:
         # The native half keeps to limits of its own.
         if not await settled(op, math.inf, interruption):
             return None  # ctrl-C: it goes on, but nobody will use the device
-        old, self.main_stream, self._backend = self.main_stream, None, None
+        # Until there is another, whoever asks for the backend hears that it is closed.
+        old = self.main_stream
         if old is not None:
             old.settle_all()
             old.take_unretrieved()
@@ -264,15 +265,13 @@ class Device:
         if failure is None:
             making = create_stream(self, None)
             if not await settled(making, math.inf, interruption):
-                self.main_stream = old
                 return None
             failure = making.exception()
             if failure is None:
-                self.main_stream = making.result()
+                self.main_stream, self._backend = making.result(), None
                 self.runtime.note_available(self)
                 return None
         assert isinstance(failure, AiocannError)
-        self.main_stream = old
         self.runtime.note_unavailable(self, failure)
         return clone(failure)
 

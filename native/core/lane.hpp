@@ -203,6 +203,7 @@ class Lane {
   void step(Op *part);
   void cross_read(Op *part);
   void cross_write(Op *read);
+  Status refusal() const;
   void part_done(Op *part);
   Op *make_part(OpKind kind, Op *parent, Stream *stream, Chunk *chunk, uint64_t offset,
                 uint64_t nbytes);

@@ -2,8 +2,8 @@
 //
 // All handles of the device were closed, by its epoch, when the reset was asked for. Then, a step whenever the one
 // before is over, with the lane at work as always in between:
-//   stop     no command is submitted any more; what the driver can abort has failed, and with it what waits for it
-//            on other devices. Until no other device works with this one's memory.
+//   stop     no command is submitted any more; what the driver can abort has failed, what is not yet submitted
+//            too, and with it what waits for it on other devices. Until no other device works with this one's memory.
 //   reset    the driver resets the device, so nothing of it runs any more: what is left fails
 //   flush    every command of its streams settles; copiers finish what they are at
 //   reopen   a new context, internal stream and reactor
@@ -43,6 +43,8 @@ void Lane::begin_reset(Op *op) {
     stream->stopped = !stream->adopted() && api_->aclrtStreamAbort != nullptr &&
                       api_->aclrtStreamAbort(stream->raw) == 0;
     if (stream->stopped) stream->work_lost(reset_.why, settler_);
+    if (stream->fifo_first != nullptr) stream->fail(stream->fifo_first, reset_.why);
+    make_ready(stream);
   }
 }
 
@@ -108,7 +110,6 @@ void Lane::reset_device() {
       uint64_t n_ops = 0;
       stream->give_up(reset_.why, false, settler_, &n_ops);
     }
-    if (stream->fifo_first != nullptr) stream->fail(stream->fifo_first, reset_.why);
     make_ready(stream);
   }
   internal_->aborted = true;  // parts of others' copies are refused until it is there again
@@ -169,6 +170,11 @@ void Lane::end_reset(const Status &status) {
                                 "again, or start a new process.",
                                 device_->index, status.get()->detail));
   }
+  if (undone && !device_->lost()) {
+    internal_->aborted = internal_->stopped = false;
+    internal_->begin_anew(internal_->raw, internal_->driver_id);
+  }
+  for (Stream *stream : streams_) make_ready(stream);  // to be closed, where it was undone
   device_->resetting.store(false, std::memory_order_release);
   settle(op, told);
 }

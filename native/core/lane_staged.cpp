@@ -201,10 +201,16 @@ void Lane::part_done(Op *part) {
   part->release();
 }
 
+/// Why nothing is submitted to the internal stream.
+Status Lane::refusal() const {
+  if (Status status = device_->out_of_use(); !status.is_ok()) return status;
+  return Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", device_->index);
+}
+
 void Lane::cross_read(Op *part) {
   const Op *parent = part->parent;
   if (internal_->aborted) {
-    part->fail(Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", device_->index));
+    part->fail(refusal());
     return parent->stream->device->lane->push_or_drop(part);
   }
   const int32_t code = lent([&] {
@@ -224,7 +230,7 @@ void Lane::cross_write(Op *read) {
   read->chunk = nullptr;
   read->release();
   if (internal_->aborted) {
-    part->fail(Status::error(AIOCANN_E_CLOSED, "Device %d is closed.", device_->index));
+    part->fail(refusal());
     return parent->stream->device->lane->push_or_drop(part);
   }
   const int32_t code = lent([&] {

@@ -56,13 +56,17 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
                                    "The stream was closed before this %s reached it.", op->name()));
     return Verdict::kGone;
   }
-  if (stream->aborted || gave_up_ || left_behind()) return Verdict::kHeld;
-  if (stream->gone && op->kind != OpKind::kStreamClose && op->assigned == 0 &&
+  if (gave_up_ || left_behind()) return Verdict::kHeld;
+  // A reset fails what it finds here at once: others may hold on to memory of this device until it has settled.
+  const bool taken = stream->gone || (reset_.op != nullptr ? stream->aborted : stream->stopped);
+  const bool begun = op->assigned > 0;
+  if (taken && op->kind != OpKind::kStreamClose && !begun &&
       !op->requested.load(std::memory_order_acquire)) {
     return fail_head(stream, op, reset_.why);
   }
+  const bool is_end = op->kind == OpKind::kStreamClose && reset_.op != nullptr;
+  if (stream->aborted && (!taken || is_end)) return Verdict::kHeld;
   if (op->kind == OpKind::kStreamClose) return submit_close(stream, op);
-  const bool begun = op->assigned > 0;
   // Another lane is at its operands: it pokes the stream when it has answered.
   if (op->requested.load(std::memory_order_acquire)) return Verdict::kHeld;
   if (stream->faulted() && !begun) return not_on_device(stream, op);
@@ -70,7 +74,7 @@ Lane::Verdict Lane::try_head(Stream *stream, Op *op) {
   if (stream->wait_refused && held_until_drained(stream)) return Verdict::kHeld;
   if (!stream->has_credit()) return Verdict::kHeld;
   Verdict verdict = Verdict::kHeld;
-  if (!stream->gone && !ready_event(stream, op, &verdict)) return verdict;
+  if (!taken && !ready_event(stream, op, &verdict)) return verdict;
   if (!begun && !ready_memory(stream, op, &verdict)) return verdict;
   if (stream->looked_at != nullptr && !passes_behind(stream, op)) end_look(stream);
   switch (op->kind) {

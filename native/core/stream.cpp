@@ -175,9 +175,11 @@ void aiocann_stream::pass_locked(Op *op, Settler &settler) {
     const bool indirect = error.cause_code != 0;
     const char *kind = indirect ? error.cause_kind : op->mark->name();
     op->fail(predecessor(op->mark->status, indirect ? error.cause_op : op->mark->id, kind, op));
-    // Order carries a device's failure: what follows this wait follows what failed. (A mark that was merely
-    // refused, its stream being closed, says nothing about this stream.)
-    if (error.is_fault || error.code == AIOCANN_E_PREDECESSOR) {
+    // Order carries a device's failure: what follows this wait follows what failed, or what a reset took. (A mark
+    // that was merely refused, its stream being closed, says nothing about this stream.)
+    const Stream *source = op->mark->stream;
+    const bool taken = source->epoch != source->device->epoch();
+    if (error.is_fault || error.code == AIOCANN_E_PREDECESSOR || taken) {
       take_fault_locked(op->status, op->status.get()->cause_op, op->status.get()->cause_kind);
     }
   }

@@ -146,12 +146,92 @@ async def test_an_adopted_stream_is_closed_but_not_aborted(opened: Any) -> None:
 async def test_a_second_reset_at_the_same_time_is_refused(opened: Any) -> None:
     async with opened() as rt:
         (device,) = rt.devices
+        begun = anyio.Event()
+
+        async def first() -> None:
+            begun.set()
+            await device.reset()
+
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
-                group.start_soon(device.reset)
-                await anyio.lowlevel.checkpoint()
+                group.start_soon(first)
+                await begun.wait()
                 with pytest.raises(aiocann.BusyResourceError):
                     await device.reset()
                 # Cancelled or not, it ends, and the device is there again.
                 scope.cancel()
         assert await adds(device)
+
+
+async def test_a_backend_can_be_asked_for_at_any_time(opened: Any) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        before = device.backend()
+        async with anyio.create_task_group() as group:
+            group.start_soon(device.reset)
+            await anyio.lowlevel.checkpoint()
+            while device.backend() is before:
+                with pytest.raises(ClosedResourceError, match="reset"):
+                    await device.backend().synchronize()
+                await anyio.lowlevel.checkpoint()
+        assert await adds(device)
+
+
+async def test_what_waits_for_it_elsewhere_fails_with_all_that_follows(
+    opened: Any,
+) -> None:
+    """It would run without the order that it relies on, or did not run at all."""
+    async with opened(2) as rt:
+        device, other = rt.devices
+        mine, kept = await device.allocate(100), await other.allocate(100)
+        async with device.stream() as stream, other.stream() as dependant:
+            await dependant.memset(kept, 1)
+            with aiocann.sim.hold(0):
+                fill = stream.memset(mine, 2)
+                event = stream.record()
+                behind: list[aiocann.Operation[Any] | None] = [
+                    dependant.wait(event),
+                    dependant.memset(kept, 2),
+                    dependant.memcpy(np.empty(100, np.uint8), kept),
+                ]
+                with anyio.fail_after(20):
+                    await device.reset()
+            for op in behind:
+                assert op is not None
+                with anyio.fail_after(20), pytest.raises(DeviceFaultError) as told:
+                    await op
+                assert isinstance(told.value.__cause__, ClosedResourceError)
+            for one in (fill, event):
+                with pytest.raises(ClosedResourceError, match="reset"):
+                    await one
+        async with other.stream() as healthy:
+            found = np.zeros(100, np.uint8)
+            await healthy.memcpy(found, kept)
+            assert (found == 1).all()
+
+
+@pytest.mark.parametrize("size", [100, 40 << 20])
+async def test_what_others_wait_for_may_not_even_be_submitted(
+    opened: Any, size: int
+) -> None:
+    """They use its memory until they hear of that; and a reset waits for them."""
+    async with opened(2) as rt:
+        device, other = rt.devices
+        mine, far = await device.allocate(size), await other.allocate(size)
+        async with device.stream() as stream, other.stream() as dependant:
+            with aiocann.sim.hold(0):
+                for _ in range(1000):  # more than the driver gets at once
+                    stream.memset(mine, 1, notify=False)
+                fill = stream.memcpy(mine, np.zeros(size, np.uint8))
+                event = stream.record()
+                dependant.wait(event, notify=False)
+                copy = dependant.memcpy(far, mine)
+                with anyio.fail_after(5):
+                    await device.reset()
+            for one in (fill, event):
+                with pytest.raises(ClosedResourceError, match="reset"):
+                    await one
+            with pytest.raises(DeviceFaultError):
+                await copy
+        assert await adds(device)
+        assert await adds(other)

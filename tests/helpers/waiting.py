@@ -22,4 +22,5 @@ async def until_counts_are(before: testing.Counts, runtime: Any) -> None:
     with anyio.move_on_after(20):
         while testing.counts(runtime) != before:
             await anyio.lowlevel.checkpoint()
-    assert testing.counts(runtime) == before
+    after = testing.counts(runtime)
+    assert after == before, f"{after}, before {before}"

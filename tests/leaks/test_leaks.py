@@ -209,6 +209,31 @@ async def test_an_error_keeps_no_frame_alive(opened_runtime: Any) -> None:
             gc.enable()
 
 
+async def test_a_function_that_raised_is_forgotten_with_its_op(
+    opened_runtime: Any,
+) -> None:
+    """Its frames are in the exception, and nothing of ours keeps that."""
+    import weakref
+
+    class Held:
+        """What the function has in a variable."""
+
+    refs: list[Any] = []
+
+    def raises() -> None:
+        held = Held()
+        refs.append(weakref.ref(held))
+        raise KeyError(held)
+
+    async with opened_runtime as runtime:
+        (device,) = runtime.devices
+        async with device.stream() as stream:
+            with pytest.raises(KeyError):
+                await stream.host_call(raises)
+        del stream
+        await until(lambda: gc.collect() is not None and refs[0]() is None, 5)
+
+
 @pytest.fixture
 def opened_runtime() -> Any:
     return aiocann.open_runtime("sim")
