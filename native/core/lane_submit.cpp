@@ -210,6 +210,10 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
     op->tasks += 2;
     op->has_marker = true;
     op->event = device_->events.take();
+    // Parts of copies go without where there is none; on another library's stream nothing would tell of them.
+    if (op->event == nullptr && stream->adopted() && device_->events.ready(&trouble)) {
+      op->event = device_->events.take();
+    }
     if (op->event != nullptr) {
       const int32_t code =
           lent([&] { return api_->aclrtRecordEvent(op->event->raw, stream->raw); });
@@ -247,7 +251,7 @@ void Lane::submitted(Stream *stream, Op *op, uint32_t n_tasks, bool wants_marker
 
 Status Lane::follow(Stream *stream, const NativeEvent *event) {
   if (event == nullptr)
-    return Status::error(AIOCANN_E_INTERNAL, "There was no event for a stream that was adopted.");
+    return driver_error(ACL_ERROR_RT_NO_EVENT_RESOURCE, "aclrtCreateEventExWithFlag");
   const int32_t code =
       lent([&] { return api_->aclrtStreamWaitEvent(stream->marker_raw, event->raw); });
   return code == 0 ? Status::ok() : driver_error(code, "aclrtStreamWaitEvent");

@@ -158,6 +158,31 @@ async def test_adopted_stream_runs_in_the_others_order(opened: Any) -> None:
             acl.call("aclrtResetDevice", device.index)
 
 
+async def test_large_copies_on_an_adopted_stream(opened: Any) -> None:
+    """Each of their parts needs an event; where one cannot be had, that is told."""
+    async with opened() as rt:
+        (device,) = rt.devices
+        acl.call("aclrtSetDevice", device.index)
+        try:
+            with acl.made("Stream") as foreign:
+                data = np.arange(30 << 20, dtype=np.uint8)
+                buffer = await device.allocate(data.nbytes)
+                async with device.adopt_stream(foreign.value or 0) as stream:
+                    aiocann.sim.fail_call("aclrtCreateEventExWithFlag", 207007, nth=4)
+                    try:
+                        await stream.memcpy(buffer, data)
+                    except aiocann.ResourceExhaustedError as exc:
+                        assert exc.code == 207007
+                    await stream.memcpy(buffer, data)
+                    back = np.zeros_like(data)
+                    await stream.memcpy(back, buffer)
+                    assert (back == data).all()
+                buffer.close()
+        finally:
+            aiocann.sim.clear_faults()
+            acl.call("aclrtResetDevice", device.index)
+
+
 async def test_adopted_stream_whose_owner_has_subscribed_callbacks(
     opened: Any,
 ) -> None:
