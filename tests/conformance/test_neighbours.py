@@ -172,7 +172,8 @@ async def test_large_copies_on_an_adopted_stream(opened: Any) -> None:
                     try:
                         await stream.memcpy(buffer, data)
                     except aiocann.ResourceExhaustedError as exc:
-                        assert exc.code == 207007
+                        if exc.code != 207007:
+                            raise
                     await stream.memcpy(buffer, data)
                     back = np.zeros_like(data)
                     await stream.memcpy(back, buffer)
