@@ -95,7 +95,10 @@ void Lane::reset_device() {
   if (api_->aclrtResetDeviceForce == nullptr) {
     failed = Status::error(AIOCANN_E_UNSUPPORTED, "aclrtResetDeviceForce is not in this CANN.");
   } else if (const int32_t code = api_->aclrtResetDeviceForce(device_->index); code != 0) {
-    failed = driver_error(code, "aclrtResetDeviceForce");
+    // An earlier reset got as far as this, but could not open the device again: it is closed already.
+    if (code != ACL_ERROR_RT_CONTEXT_RELEASE_ERROR || !device_->lost()) {
+      failed = driver_error(code, "aclrtResetDeviceForce");
+    }
   }
   // From here on nothing of the device runs, if the driver could; else nothing is known of it.
   device_->apply_faults();

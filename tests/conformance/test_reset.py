@@ -143,6 +143,19 @@ async def test_an_adopted_stream_is_closed_but_not_aborted(opened: Any) -> None:
         buffer.close()
 
 
+async def test_a_device_that_was_not_opened_again_is_so_by_the_next_reset(
+    opened: Any,
+) -> None:
+    async with opened() as rt:
+        (device,) = rt.devices
+        aiocann.sim.fail_call("aclrtSetDevice", 507033)
+        with pytest.raises(aiocann.AclError, match="aclrtSetDevice"):
+            await device.reset()
+        await device.reset()
+        assert rt.unavailable == []
+        assert await adds(device)
+
+
 async def test_a_second_reset_at_the_same_time_is_refused(opened: Any) -> None:
     async with opened() as rt:
         (device,) = rt.devices

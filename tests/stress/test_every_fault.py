@@ -1,8 +1,9 @@
 """Each call of each ACL function fails once: it is told, and nothing is lost by it.
 
-A scenario that uses everything is run once to count the calls; then again for every
-function and every n up to its count, with the nth call failing.
-``AIOCANN_EVERY_FAULT=1`` takes every n; otherwise the first, the second and the last.
+Scenarios that together use everything are run once to count the calls; then again for
+every function and every n up to its count, with the nth call failing.
+``AIOCANN_EVERY_FAULT=1`` takes every n; otherwise the first, the second and the last,
+and of what a scenario has in common with another one none.
 """
 
 from __future__ import annotations
@@ -10,15 +11,26 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
 import anyio
 import numpy as np
 import pytest
 
 import aiocann
-from aiocann import F32, AclError, AiocannError, Graph, ops, sim
+from aiocann import (
+    F16,
+    F32,
+    I32,
+    AclError,
+    AiocannError,
+    Graph,
+    ops,
+    sim,
+)
 from aiocann.errors import E_NO_MEMORY, E_PREDECESSOR, E_USAGE, class_for, clone
+from helpers.op_runs import OpRuns
 from helpers.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -27,6 +39,7 @@ EVERY = os.environ.get("AIOCANN_EVERY_FAULT", "") not in ("", "0")
 
 # What a function may answer that fails; any other says 507899, an error of the driver.
 OTHERWISE = 507899
+DEVICE_FAULT = 507053
 CODES = {
     "aclrtMalloc": 207001,
     "aclrtMallocHost": 207001,
@@ -54,8 +67,10 @@ TOLERABLE: dict[str, str] = {
     "aclrtMalloc": "the pool gives back what it can, and asks again",
     "aclrtMallocHost": "what is kept for nothing is given back, and it is asked again",
     "aclrtProcessReport": "it is asked again",
+    "aclrtQueryEventStatus": "it is asked again",
     "aclrtRecordEvent": "a mark behind commands without notification needs no event",
     "aclrtSetCurrentContext": "the reports come all the same",
+    "aclrtStreamAbort": "a reset ends what could not be stopped before",
     "aclrtUnSubscribeReport": "the stream is destroyed next",
 }
 
@@ -80,8 +95,8 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     sim.clear_faults()
 
 
-async def scenario(rt: aiocann.Runtime) -> None:
-    """Use everything once."""
+async def streams_and_copies(rt: aiocann.Runtime) -> None:
+    """Use streams, events, memory and copies in every way, and compute a little."""
     first, second = rt.devices
     data = np.arange(3000, dtype=np.uint8)
     try:
@@ -138,13 +153,81 @@ async def still_works(rt: aiocann.Runtime) -> None:
             assert (found == 9).all()
 
 
-async def run(told: list[BaseException]) -> None:
+async def all_ops(rt: aiocann.Runtime) -> None:
+    """Compute every op of the table, each in every way that calls other functions."""
+    (device,) = rt.devices
+    backend = device.backend()
+    runs = OpRuns(backend)
+    x = await runs.leaf(runs.uniform((2, 3, 8), low=0.5))
+    half = await runs.leaf(runs.uniform((2, 3, 8), F16), F16)
+    row = await runs.leaf(runs.uniform((8, 4)))
+    wide = await runs.leaf(runs.uniform((2, 5, 8)))
+    ids = await backend.empty(3, I32)
+    await backend.set_tensor_async(ids, np.array([2, 0, 1], np.int32))
+    mask = await runs.leaf(runs.uniform((3, 8), F16), F16)
+    target = await runs.leaf(runs.uniform((2, 3, 8), F16), F16)
+    first = ops.view(x, (3, 8))
+    results = [
+        *(op(x, x) for op in (ops.add, ops.sub, ops.mul, ops.div)),
+        *(op(x) for op in (ops.sqr, ops.abs, ops.neg, ops.exp, ops.log, ops.sqrt)),
+        *(op(x) for op in (ops.sin, ops.cos, ops.tanh, ops.sigmoid, ops.relu)),
+        *(op(x) for op in (ops.silu, ops.gelu, ops.gelu_erf, ops.sum, ops.sum_rows)),
+        *(op(x, eps=1e-5) for op in (ops.norm, ops.rms_norm, ops.l2_norm)),
+        ops.l2_norm(half, eps=1e-5),
+        ops.mean(x),
+        ops.scale(x, 2.0),
+        ops.scale(x, 2.0, 1.0),
+        ops.scale(half, 2.0, 1.0),
+        ops.clamp(x, 0.6, 0.7),
+        ops.mul_mat(first, ops.transpose(row)),
+        ops.mul_mat(wide, x),
+        ops.mul_mat(wide, half),
+        ops.mul_mat(first, x),
+        ops.soft_max(x),
+        ops.soft_max(x, mask, scale=0.5),
+        ops.soft_max(ops.view(x, (1, 2, 3, 8)), mask, scale=0.5, max_bias=1.0),
+        ops.soft_max(half),
+        ops.get_rows(first, ids),
+        ops.get_rows(ops.view(half, (3, 8)), ids),
+        ops.cast(x, F16),
+        ops.cast(ops.permute(x, (2, 1, 0)), F16),
+        ops.cont(ops.transpose(x)),
+        ops.dup(x),
+        ops.cpy(x, target),
+    ]
+    await runs.compute(*results)
+
+
+async def a_reset(rt: aiocann.Runtime) -> None:
+    """Let a device fail, start it anew, and use it again."""
+    (device,) = rt.devices
+    buffer = await device.allocate(1000)
+    async with device.stream() as stream:
+        await stream.memset(buffer, 3)
+        sim.fail_copy("memset", DEVICE_FAULT)
+        try:
+            await stream.memset(buffer, 4)
+        except AiocannError as exc:
+            if getattr(exc, "code", 0) != DEVICE_FAULT:
+                sim.clear_faults()  # this one did not get to strike
+                raise
+    try:
+        await device.reset()
+    except AclError:
+        await device.reset()  # it may be tried again
+        raise
+
+
+Scenario = Callable[[aiocann.Runtime], Awaitable[None]]
+
+
+async def run(told: list[BaseException], scenario: Scenario, devices: int) -> None:
     """Open, run the scenario, see whether it still works, close.
 
     What is told is kept without traceback, which would keep pinned arrays alive.
     """
     try:
-        async with aiocann.open_runtime("sim", 2, close_timeout=5) as rt:
+        async with aiocann.open_runtime("sim", devices, close_timeout=5) as rt:
             told += [unavailable.error for unavailable in rt.unavailable]
             if not rt.unavailable:
                 try:
@@ -171,32 +254,83 @@ def nothing_more(before: dict[str, int]) -> bool:
     return all(n <= before[name] for name, n in left().items())
 
 
+@dataclass(frozen=True)
+class Case:
+    """A scenario, and under which circumstances it runs."""
+
+    name: str
+    scenario: Scenario
+    devices: int = 1
+    peers: str = "all"
+    environment: tuple[tuple[str, str], ...] = ()
+
+    async def run(self, told: list[BaseException]) -> None:
+        """Run it once; what is told goes to `told`."""
+        await run(told, self.scenario, self.devices)
+
+
+CASES = (
+    Case("peers", streams_and_copies, devices=2),
+    Case("no peers", streams_and_copies, devices=2, peers="none"),
+    Case("ops", all_ops),
+    Case("reset", a_reset),
+    *(
+        Case(family, streams_and_copies, 2, "all", (("AIOCANN_COMPLETION", family),))
+        for family in ("callback-block", "host-func", "query")
+    ),
+    *(
+        Case(maker, streams_and_copies, 2, "all", (("AIOCANN_EVENTS", maker),))
+        for maker in ("flag", "plain")
+    ),
+)
+
+
+@pytest.fixture
+def case(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Case]:
+    """One of the `CASES`, on a machine that fits it."""
+    found: Case = request.param
+    for name, value in found.environment:
+        monkeypatch.setenv(name, value)
+    sim.configure(devices=found.devices, peers=found.peers)
+    yield found
+    sim.clear_faults()
+    sim.configure(peers=None, devices=None)
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize("peers", ["all", "none"])
-async def test_every_call_fails_once(peers: str) -> None:
-    sim.configure(devices=2, peers=peers)
-    try:
-        await _test_every_call_fails_once()
-    finally:
-        sim.clear_faults()
-        sim.configure(peers=None, devices=None)
-
-
-async def _test_every_call_fails_once() -> None:
-    quiet: list[BaseException] = []
-    await run(quiet)
-    with sim.counted_calls() as calls:
-        await run(quiet)
-    assert not quiet
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name, indirect=True)
+async def test_every_call_fails_once(case: Case) -> None:
     wrong: list[str] = []
+    calls = await calls_of(case)
+    if case.environment and not EVERY:
+        # What it shares with the others is theirs.
+        with pytest.MonkeyPatch.context() as patch:
+            for name, _ in case.environment:
+                patch.delenv(name)
+            others = await calls_of(case)
+        calls = {name: times for name, times in calls.items() if name not in others}
     for function, times in calls.items():
-        sample = sorted({1, 2, times} & set(range(1, times + 1)))
-        for n in range(1, times + 1) if EVERY else sample:
-            wrong += [f"{function} {n}: {text}" for text in await fail(function, n)]
+        sample = {1} if case.scenario is all_ops else {1, 2, times}
+        for n in range(1, times + 1) if EVERY else sorted(sample):
+            if n <= times:
+                found = await fail(case, function, n)
+                wrong += [f"{function} {n}: {text}" for text in found]
     assert not wrong, "\n".join(wrong)
 
 
-async def fail(function: str, n: int) -> list[str]:
+async def calls_of(case: Case) -> dict[str, int]:
+    """Run a case undisturbed; return what it calls, and how often."""
+    quiet: list[BaseException] = []
+    await case.run(quiet)
+    with sim.counted_calls() as calls:
+        await case.run(quiet)
+    assert not quiet
+    return calls
+
+
+async def fail(case: Case, function: str, n: int) -> list[str]:
     """Let the nth call of a function fail; return what is wrong then."""
     before = left()
     told: list[BaseException] = []
@@ -204,7 +338,7 @@ async def fail(function: str, n: int) -> list[str]:
     sim.fail_call(function, code, n)
     try:
         with anyio.fail_after(20):
-            await run(told)
+            await case.run(told)
         if sim.counters()["armed_faults"]:
             return []  # how often it is called depends on time: this time, less often
     except Exception as exc:
