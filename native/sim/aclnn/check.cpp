@@ -43,10 +43,6 @@ Check &Check::results(const uint64_t *workspace, aclOpExecutor **executor) {
 Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank,
                      int min_rank) {
   if (failed()) return *this;
-  if (!dtypes.has(tensor->dtype) || !soc_takes(tensor->dtype)) {
-    return reject(ACLNN_ERR_PARAM_INVALID, "%s has data type %s, which is not supported", what,
-                  name_of(tensor->dtype));
-  }
   switch (tensor->format) {
     case ACL_FORMAT_ND:
     case ACL_FORMAT_NCHW:
@@ -61,6 +57,23 @@ Check &Check::tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes,
     default:  // tiled: the strides do not say where elements are
       return reject(ACLNN_ERR_PARAM_INVALID, "%s has format %d, which is not supported", what,
                     static_cast<int>(tensor->format));
+  }
+  return dimensions(tensor, what, dtypes, max_rank, min_rank);
+}
+
+Check &Check::weight(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank,
+                     int min_rank) {
+  if (failed()) return *this;
+  if (tensor->format != ACL_FORMAT_FRACTAL_NZ)
+    return this->tensor(tensor, what, dtypes, max_rank, min_rank);
+  return dimensions(tensor, what, dtypes, max_rank, min_rank);
+}
+
+Check &Check::dimensions(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank,
+                         int min_rank) {
+  if (!dtypes.has(tensor->dtype) || !soc_takes(tensor->dtype)) {
+    return reject(ACLNN_ERR_PARAM_INVALID, "%s has data type %s, which is not supported", what,
+                  name_of(tensor->dtype));
   }
   const uint64_t rank = tensor->shape.size();
   if (rank > static_cast<uint64_t>(max_rank) || rank < static_cast<uint64_t>(min_rank)) {
@@ -172,6 +185,11 @@ bool is_contiguous(const View &view) {
     expected *= view.shape.dim[d];
   }
   return true;
+}
+
+uint64_t straightening(const View &view, aclDataType dtype) {
+  if (view.dtype == dtype && is_contiguous(view)) return 0;
+  return static_cast<uint64_t>(view.count()) * size_of(dtype);
 }
 
 int normalise_axis(int64_t axis, int rank) {

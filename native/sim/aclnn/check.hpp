@@ -21,6 +21,9 @@ class Check {
   /// Element type in a support list, rank in a range, dimensions and strides that make sense.
   Check &tensor(const aclTensor *tensor, const char *what, DTypeSet dtypes,
                 int max_rank = kMaxTensorRank, int min_rank = 0);
+  /// The same, and FRACTAL_NZ is a format like any other.
+  Check &weight(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank,
+                int min_rank);
   Check &scalar(const aclScalar *scalar, const char *what, DTypeSet dtypes);
   Check &same_dtype(const aclTensor *a, const aclTensor *b);
   Check &same_shape(const aclTensor *a, const aclTensor *b);
@@ -32,6 +35,8 @@ class Check {
   const char *op() const { return op_; }
 
  private:
+  Check &dimensions(const aclTensor *tensor, const char *what, DTypeSet dtypes, int max_rank,
+                    int min_rank);
   Check &reject(aclnnStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
   Check &reject_list(aclnnStatus status, const char *format, va_list list);
 
@@ -53,6 +58,8 @@ View broadcast(const View &view, const Shape &shape);
 /// False when the shapes do not go together.
 bool broadcast_shapes(const Shape &a, const Shape &b, Shape *out);
 bool is_contiguous(const View &view);
+/// Workspace bytes for a copy of an operand that is not in a row, or not of the type that is computed with.
+uint64_t straightening(const View &view, aclDataType type);
 /// An axis from [-rank, rank) (a 0-d tensor counts as 1-d), or -1.
 int normalise_axis(int64_t axis, int rank);
 

@@ -8,8 +8,6 @@ namespace aiocann::sim {
 
 /// The type that operands are rounded to when they are read, where that can change a value.
 aclDataType lossy(aclDataType promoted);
-/// The scratch that the device needs for operands that it must straighten or convert first.
-uint64_t straightening(const View &view, aclDataType dtype);
 
 /// How the result's type follows from the operand's.
 enum class Result {

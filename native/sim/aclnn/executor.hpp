@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "sim/aclnn/objects.hpp"
@@ -19,6 +20,7 @@ namespace aiocann::sim {
 /// What an operator's kernel gets: `args` of its KernelTask.
 struct OpArgs {
   std::vector<View> views;
+  std::vector<int64_t> numbers;  ///< lists of any length: lengths of sequences, ...
   alignas(8) unsigned char params[192] = {};
 
   template <class P>
@@ -52,6 +54,8 @@ class Planner {
   /// Adds an operand of the kernel; `byte_shift` moves it from the tensor's first element.
   void read(int slot, const View &view, int64_t byte_shift = 0);
   void write(int slot, const View &view, int64_t byte_shift = 0);
+  /// Lists that the kernel gets.
+  void give_numbers(std::vector<int64_t> numbers) { args().numbers = std::move(numbers); }
   /// Scratch bytes that the device would need, on top of what was asked for before.
   void need_workspace(uint64_t bytes);
 

@@ -8,11 +8,6 @@ aclDataType lossy(aclDataType promoted) {
                                                                                  : ACL_DT_UNDEFINED;
 }
 
-uint64_t straightening(const View &view, aclDataType dtype) {
-  if (view.dtype == dtype && is_contiguous(view)) return 0;
-  return static_cast<uint64_t>(view.count()) * size_of(dtype);
-}
-
 aclnnStatus finish_unary(const char *name, const UnaryParams &p, aclDataType type,
                          const aclTensor *self, const aclTensor *out, bool in_place,
                          uint64_t *workspace, aclOpExecutor **executor) {

@@ -1,6 +1,7 @@
 // ops_matmul.cpp: matrix products.
 #include "sim/aclnn/check.hpp"
 #include "sim/aclnn/executor.hpp"
+#include "sim/aclnn/tiled.hpp"
 #include "sim/kernels/matmul.hpp"
 
 namespace aiocann::sim {
@@ -59,7 +60,7 @@ aclnnStatus plan_product(const Product &op, const aclTensor *self, const aclTens
       .not_null(out, "out")
       .results(workspace, executor);
   check.tensor(self, "self", kHalfAndFloat, op.max_rank, op.min_rank);
-  check.tensor(mat2, "mat2", kHalfAndFloat, op.max_rank, op.min_rank);
+  check.weight(mat2, "mat2", kHalfAndFloat, op.max_rank, op.min_rank);
   check.tensor(out, "out", kHalfAndFloat, op.max_rank);
   aclDataType type = ACL_DT_UNDEFINED;
   MatmulParams params;
@@ -67,6 +68,17 @@ aclnnStatus plan_product(const Product &op, const aclTensor *self, const aclTens
   if (check.failed()) return check.status();
 
   View a = view_of(self), b = view_of(mat2);
+  const bool tiled = mat2->format == ACL_FORMAT_FRACTAL_NZ;
+  View tiles;
+  if (tiled) {
+    check.that(b.shape.rank >= 2, "a vector cannot be in FRACTAL_NZ");
+    if (check.failed()) return check.status();
+    const TiledTensor tensor(mat2);
+    check.that(tensor.sound, "mat2 has strides that FRACTAL_NZ cannot have");
+    b = tensor.matrix;
+    tiles = tensor.tiles;
+    params.tiling = tensor.tiling;
+  }
   const bool vector_a = a.shape.rank == 1, vector_b = b.shape.rank == 1;
   if (vector_a) {  // (k) stands for (1, k)
     a.shape.dim[1] = a.shape.dim[0];
@@ -123,6 +135,7 @@ aclnnStatus plan_product(const Product &op, const aclTensor *self, const aclTens
   plan.write(to, c);
   plan.read(x, broadcast(a, wide_a));
   plan.read(y, broadcast(b, wide_b));
+  if (tiled) plan.read(y, tiles);
   plan.need_workspace(workspace_for(a, type) + workspace_for(b, type));
   return plan.finish(c.count() == 0 ? nullptr : matmul_kernel, params);
 }

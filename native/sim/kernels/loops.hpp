@@ -22,6 +22,11 @@ double exp_shifted(float *out, const float *in, size_t n, float shift);
 void normalise(float *out, const float *in, size_t n, float mean, float rstd, const float *weight,
                const float *bias);
 
+void widen(float *out, const void *in, int bits, size_t n);
+void quant_arrange(float *out, const float *in, int bits, size_t n);
+float quant_dot(const void *w, int bits, const float *x, const float *scale, size_t n,
+                size_t group);
+
 void transpose(void *out, const void *in, size_t rows, size_t cols, ptrdiff_t out_stride,
                ptrdiff_t in_stride, size_t item);
 void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "sim/aclnn/executor.hpp"
 #include "sim/kernels/convert.hpp"
@@ -23,6 +25,9 @@ struct Matrix {
   const char *data;
   int64_t rows, cols, row_stride, col_stride;
   aclDataType dtype;
+  Tiling tiling = {};
+  int64_t first_row = 0,
+          first_col = 0;  ///< of what is tiled: `data` is where the whole matrix begins
 };
 
 Matrix matrix_at(const View &view, int64_t batch) {
@@ -37,11 +42,21 @@ Matrix matrix_at(const View &view, int64_t batch) {
           view.shape.dim[rank - 1],
           view.stride[rank - 2],
           view.stride[rank - 1],
-          view.dtype};
+          view.dtype,
+          {},
+          0,
+          0};
 }
 
 Matrix part(const Matrix &m, int64_t row, int64_t col, int64_t rows, int64_t cols) {
   Matrix p = m;
+  if (m.tiling.columns != 0) {
+    p.first_row += row;
+    p.first_col += col;
+    p.rows = rows;
+    p.cols = cols;
+    return p;
+  }
   p.data += (row * m.row_stride + col * m.col_stride) * static_cast<int64_t>(size_of(m.dtype));
   p.rows = rows;
   p.cols = cols;
@@ -50,6 +65,7 @@ Matrix part(const Matrix &m, int64_t row, int64_t col, int64_t rows, int64_t col
 
 /// Whether BLAS can read the matrix where it is.
 bool is_plain(const Matrix &m, MatmulRounding rounding) {
+  if (m.tiling.columns != 0) return false;
   if (m.dtype != ACL_FLOAT || rounding != MatmulRounding::kNone) return false;
   if (reinterpret_cast<uintptr_t>(m.data) % sizeof(float) != 0) return false;
   const bool by_rows =
@@ -90,6 +106,10 @@ class Operand2d {
       if (m.cols == 1 && row == 1) col = m.rows;
       return;
     }
+    if (m.tiling.columns != 0) {
+      unpack(m, rounding, scratch);
+      return;
+    }
     // Keep the direction that lies in memory, so that packing reads in order.
     const bool by_cols = m.row_stride == 1 && m.col_stride != 1;
     const int64_t outer = by_cols ? m.cols : m.rows, inner = by_cols ? m.rows : m.cols;
@@ -112,7 +132,35 @@ class Operand2d {
         read_elements(to + j, raw, m.dtype, n);
       }
     }
-    const auto count = static_cast<size_t>(outer * inner);
+    take(copy, m, rounding, by_cols, inner);
+  }
+
+  const float *data;
+  int64_t row, col;
+
+ private:
+  /// Columns of the tiled matrix lie in runs.
+  void unpack(const Matrix &m, MatmulRounding rounding, Scratch *scratch) {
+    const Tiling &t = m.tiling;
+    const int64_t outer = t.turned ? m.cols : m.rows, inner = t.turned ? m.rows : m.cols;
+    const int64_t first = t.turned ? m.first_col : m.first_row;
+    const int64_t from = t.turned ? m.first_row : m.first_col;
+    float *copy = scratch->get(static_cast<size_t>(outer * inner));
+    for (int64_t i = 0; i < outer; ++i) {
+      for (int64_t c = from; c < from + inner;) {
+        const int64_t n = std::min(from + inner - c, t.columns - c % t.columns);
+        const int64_t at = (c / t.columns * t.rows + first + i) * t.columns + c % t.columns;
+        read_elements(copy + i * inner + c - from,
+                      m.data + at * static_cast<int64_t>(size_of(m.dtype)), m.dtype,
+                      static_cast<size_t>(n));
+        c += n;
+      }
+    }
+    take(copy, m, rounding, t.turned, inner);
+  }
+
+  void take(float *copy, const Matrix &m, MatmulRounding rounding, bool by_cols, int64_t inner) {
+    const auto count = static_cast<size_t>(m.rows * m.cols);
     if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kF16)
       requantise(copy, ACL_FLOAT16, count);
     if (m.dtype == ACL_FLOAT && rounding == MatmulRounding::kHf32) table().round_hf32(copy, count);
@@ -120,9 +168,6 @@ class Operand2d {
     row = by_cols ? 1 : inner;
     col = by_cols ? inner : 1;
   }
-
-  const float *data;
-  int64_t row, col;
 };
 
 /// Runs inside a task: no further splitting.
@@ -203,9 +248,11 @@ int matmul_kernel(ExecContext &context, const void *args) {
       const int64_t batch = tile / (m_tiles * n_tiles);
       const int64_t row = tile / n_tiles % m_tiles * kTileM, col = tile % n_tiles * kTileN;
       const int64_t rows = std::min(kTileM, m - row), cols = std::min(kTileN, n - col);
+      Matrix right = matrix_at(op.views[2], batch);
+      right.tiling = p.tiling;
       multiply(part(matrix_at(out, batch), row, col, rows, cols),
-               part(matrix_at(op.views[1], batch), row, 0, rows, k),
-               part(matrix_at(op.views[2], batch), 0, col, k, cols), p);
+               part(matrix_at(op.views[1], batch), row, 0, rows, k), part(right, 0, col, k, cols),
+               p);
     }
   };
   if (n_tasks == 1) {
@@ -213,6 +260,37 @@ int matmul_kernel(ExecContext &context, const void *args) {
   } else {
     context.parallel_for(n_tasks, body);
   }
+  return 0;
+}
+
+int tile_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  const View &to = op.views[0], &from = op.views[1];
+  const auto item = static_cast<int64_t>(size_of(to.dtype));
+  const int rank = from.shape.rank, batch_rank = rank - 2;
+  const int64_t rows = from.shape.dim[batch_rank], columns = from.shape.dim[batch_rank + 1];
+  const int64_t blocks = to.shape.dim[batch_rank], padded = to.shape.dim[batch_rank + 1];
+  const int64_t width = to.shape.dim[batch_rank + 2];
+  // The result lies where the input does: that one is put aside first.
+  std::vector<char> copy(static_cast<size_t>(from.count() * item));
+  View aside = from;
+  aside.data = copy.data();
+  for (int64_t d = rank - 1, step = 1; d >= 0; step *= from.shape.dim[d], --d)
+    aside.stride[d] = step;
+  copy_view(context, aside, from);
+  const int64_t matrices = from.count() / (rows * columns);
+  const auto block = [&](size_t index) {
+    const auto at = static_cast<int64_t>(index);
+    const int64_t matrix = at / blocks, column = at % blocks * width;
+    char *out = to.data + at * padded * width * item;
+    const char *in = copy.data() + (matrix * rows * columns + column) * item;
+    const int64_t n = std::min(width, columns - column);
+    std::memset(out, 0, static_cast<size_t>(padded * width * item));
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(out + r * width * item, in + r * columns * item, static_cast<size_t>(n * item));
+    }
+  };
+  context.parallel_for(static_cast<size_t>(matrices * blocks), block);
   return 0;
 }
 

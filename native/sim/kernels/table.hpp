@@ -81,6 +81,14 @@ struct KernelTable {
   void (*normalise)(float *out, const float *in, size_t n, float mean, float rstd,
                     const float *weight, const float *bias);
 
+  /// Integers of 8 bits, or of 4 (two in a byte, the lower half first), as floats. n is even for the latter.
+  void (*widen)(float *out, const void *in, int bits, size_t n);
+  /// Puts a row of numbers in the order in which quant_dot wants them. out and in differ.
+  void (*quant_arrange)(float *out, const float *in, int bits, size_t n);
+  /// The sum of x[i] * w[i] * scale[i / group] over a row of n integers; group is n or a multiple of 32.
+  float (*quant_dot)(const void *w, int bits, const float *x, const float *scale, size_t n,
+                     size_t group);
+
   /// Transposes a tile: out[c * out_stride + r] = in[r * in_stride + c], in elements of 1, 2, 4 or 8 bytes.
   void (*transpose)(void *out, const void *in, size_t rows, size_t cols, ptrdiff_t out_stride,
                     ptrdiff_t in_stride, size_t item);

@@ -22,6 +22,9 @@ const KernelTable kTable = {
     accumulate,
     exp_shifted,
     normalise,
+    widen,
+    quant_arrange,
+    quant_dot,
     transpose,
     gemm,
 };
