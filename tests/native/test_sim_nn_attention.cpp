@@ -166,7 +166,7 @@ aclTensorList *list_of(std::initializer_list<Tensor *> tensors) {
 
 /// Layouts, groups of heads, widths, lengths, masks, shifts, bands.
 void attention() {
-  for (int round = 0; round < 72; ++round) {
+  for (int round = 0; round < 48; ++round) {
     Attention a;
     const char *layouts[] = {"BNSD", "BSND", "BSH", "BNSD_BSND"};
     a.layout = layouts[round % 4];
@@ -175,7 +175,7 @@ void attention() {
     a.key_heads = pick(1, 2);
     a.heads = a.key_heads * pick(1, 3);
     a.queries = round % 5 == 0 ? 1 : pick(2, 40);
-    a.keys = round % 7 == 0 ? pick(500, 1200) : pick(1, 60);
+    a.keys = round % 18 == 0 ? pick(500, 700) : pick(1, 60);
     a.width = 16 * pick(1, 3);
     a.value_width = round % 6 == 0 ? 32 : a.width;
     a.lse = round % 2 == 0;

@@ -84,7 +84,7 @@ struct Job {
 void finish(const Job &job, float *row, int64_t n, int64_t channel) {
   if (!job.p.has_bias) return;
   table().unary(UnaryOp::kShift, row, row, static_cast<size_t>(n),
-                job.bias[static_cast<size_t>(channel)], 0);
+                job.bias[static_cast<size_t>(channel)], 0, 0);
 }
 
 /// One tile of positions of the result of one group of one image: weight [out, in * taps] times columns.
