@@ -30,40 +30,66 @@ if TYPE_CHECKING:
 __all__ = [
     "abs",
     "add",
+    "add1",
     "cast",
     "clamp",
     "cont",
     "cos",
+    "count_equal",
     "cpy",
+    "cross_entropy_loss",
+    "cumsum",
+    "diag",
+    "diag_mask_inf",
     "div",
     "dup",
+    "elu",
     "exp",
+    "fill",
+    "geglu",
+    "geglu_erf",
+    "geglu_quick",
     "gelu",
     "gelu_erf",
+    "gelu_quick",
     "get_rows",
+    "group_norm",
+    "hardsigmoid",
+    "hardswish",
     "l2_norm",
+    "leaky_relu",
     "log",
     "mean",
     "mul",
     "mul_mat",
     "neg",
     "norm",
+    "pad",
+    "pad_reflect_1d",
     "permute",
+    "reglu",
     "relu",
+    "repeat",
     "reshape",
     "rms_norm",
     "scale",
+    "sgn",
     "sigmoid",
     "silu",
     "sin",
     "soft_max",
+    "softplus",
     "sqr",
     "sqrt",
+    "step",
     "sub",
     "sum",
     "sum_rows",
+    "swiglu",
     "tanh",
     "transpose",
+    "tri",
+    "upscale",
     "view",
 ]
 
@@ -83,6 +109,16 @@ _L2_NORM, _SUM, _SUM_ROWS, _MEAN = (
 _GET_ROWS, _CAST, _CONT, _DUP = OPS["get_rows"], OPS["cast"], OPS["cont"], OPS["dup"]
 _CPY, _RESHAPE, _VIEW = OPS["cpy"], OPS["reshape"], OPS["view"]
 _PERMUTE, _TRANSPOSE = OPS["permute"], OPS["transpose"]
+_ADD1, _STEP, _ELU, _SGN = OPS["add1"], OPS["step"], OPS["elu"], OPS["sgn"]
+_HARDSIGMOID, _HARDSWISH = OPS["hardsigmoid"], OPS["hardswish"]
+_SOFTPLUS, _LEAKY_RELU = OPS["softplus"], OPS["leaky_relu"]
+_GELU_QUICK, _GEGLU_QUICK = OPS["gelu_quick"], OPS["geglu_quick"]
+_REGLU, _GEGLU, _GEGLU_ERF = OPS["reglu"], OPS["geglu"], OPS["geglu_erf"]
+_SWIGLU, _GROUP_NORM, _CUMSUM = OPS["swiglu"], OPS["group_norm"], OPS["cumsum"]
+_CROSS_ENTROPY_LOSS, _COUNT_EQUAL = OPS["cross_entropy_loss"], OPS["count_equal"]
+_REPEAT, _PAD, _PAD_REFLECT_1D = OPS["repeat"], OPS["pad"], OPS["pad_reflect_1d"]
+_UPSCALE, _TRI, _DIAG, _FILL = OPS["upscale"], OPS["tri"], OPS["diag"], OPS["fill"]
+_DIAG_MASK_INF = OPS["diag_mask_inf"]
 
 
 # ---- element by element ----
@@ -106,6 +142,11 @@ def mul(a: Tensor, b: Tensor) -> Tensor:
 def div(a: Tensor, b: Tensor) -> Tensor:
     """Return a / b; `b` repeats into `a`."""
     return build(_DIV, (a, b))
+
+
+def add1(a: Tensor, b: Tensor) -> Tensor:
+    """Return a + b, where `b` has one element."""
+    return build(_ADD1, (a, b))
 
 
 def sqr(x: Tensor) -> Tensor:
@@ -188,6 +229,79 @@ def gelu_erf(x: Tensor) -> Tensor:
     return build(_GELU_ERF, (x,))
 
 
+def gelu_quick(x: Tensor) -> Tensor:
+    """Return x * sigmoid(1.702 * x)."""
+    return build(_GELU_QUICK, (x,))
+
+
+def hardsigmoid(x: Tensor) -> Tensor:
+    """Return (x + 3) / 6, but at least 0 and at most 1."""
+    return build(_HARDSIGMOID, (x,))
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """Return x * hardsigmoid(x)."""
+    return build(_HARDSWISH, (x,))
+
+
+def sgn(x: Tensor) -> Tensor:
+    """Return the sign of `x`: 1, 0 or -1."""
+    return build(_SGN, (x,))
+
+
+def step(x: Tensor) -> Tensor:
+    """Return 1 where `x` is more than 0, else 0."""
+    return build(_STEP, (x,))
+
+
+def elu(x: Tensor) -> Tensor:
+    """Return `x` where it is more than 0, else exp(x) - 1."""
+    return build(_ELU, (x,))
+
+
+def softplus(x: Tensor) -> Tensor:
+    """Return log(1 + exp(x))."""
+    return build(_SOFTPLUS, (x,))
+
+
+def leaky_relu(x: Tensor, negative_slope: float) -> Tensor:
+    """Return `x` where it is more than 0, else `negative_slope` times `x`."""
+    return build(_LEAKY_RELU, (x,), (float(negative_slope),))
+
+
+# ---- gated linear units ----
+
+
+def reglu(a: Tensor, b: Tensor | None = None, *, swapped: bool = False) -> Tensor:
+    """Return relu(a) * b.
+
+    Without `b`, the two are the halves of the last axis of `a`, the first of them
+    under the activation, or the second where they are `swapped`. So it is with all
+    these units.
+    """
+    return build(_REGLU, (a, b), (int(swapped),))
+
+
+def geglu(a: Tensor, b: Tensor | None = None, *, swapped: bool = False) -> Tensor:
+    """Return gelu(a) * b, operands as in `reglu`."""
+    return build(_GEGLU, (a, b), (int(swapped),))
+
+
+def geglu_erf(a: Tensor, b: Tensor | None = None, *, swapped: bool = False) -> Tensor:
+    """Return gelu_erf(a) * b, operands as in `reglu`."""
+    return build(_GEGLU_ERF, (a, b), (int(swapped),))
+
+
+def geglu_quick(a: Tensor, b: Tensor | None = None, *, swapped: bool = False) -> Tensor:
+    """Return gelu_quick(a) * b, operands as in `reglu`."""
+    return build(_GEGLU_QUICK, (a, b), (int(swapped),))
+
+
+def swiglu(a: Tensor, b: Tensor | None = None, *, swapped: bool = False) -> Tensor:
+    """Return silu(a) * b, operands as in `reglu`."""
+    return build(_SWIGLU, (a, b), (int(swapped),))
+
+
 # ---- matrix products ----
 
 
@@ -248,6 +362,14 @@ def norm(x: Tensor, *, eps: float) -> Tensor:
     return build(_NORM, (x,), (float(eps),))
 
 
+def group_norm(x: Tensor, *, n_groups: int, eps: float) -> Tensor:
+    """Return `x` normalised over groups of its channels, the third axis from the end.
+
+    No affine part. `n_groups` divides the channels.
+    """
+    return build(_GROUP_NORM, (x,), (int(n_groups), float(eps)))
+
+
 def rms_norm(x: Tensor, *, eps: float) -> Tensor:
     """Return `x` divided by the root of its mean square over the last axis."""
     return build(_RMS_NORM, (x,), (float(eps),))
@@ -271,6 +393,21 @@ def sum_rows(x: Tensor) -> Tensor:
 def mean(x: Tensor) -> Tensor:
     """Return the mean over the last axis, which stays, with one element."""
     return build(_MEAN, (x,))
+
+
+def cumsum(x: Tensor) -> Tensor:
+    """Return the running sums along the last axis."""
+    return build(_CUMSUM, (x,))
+
+
+def cross_entropy_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean over the rows of -sum(labels * log(softmax(logits)))."""
+    return build(_CROSS_ENTROPY_LOSS, (logits, labels))
+
+
+def count_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Return how many elements of `a` equal those of `b`, as one int64."""
+    return build(_COUNT_EQUAL, (a, b))
 
 
 # ---- copies and conversions ----
@@ -316,6 +453,74 @@ def cpy(x: Tensor, dst: Tensor) -> Tensor:
     in which they were built: those built before this one see the old contents.
     """
     return build(_CPY, (x, dst))
+
+
+# ---- padding, repeating, cutting out ----
+
+
+def repeat(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return `x`, as often along each axis as it takes to fill `shape`."""
+    return build(_REPEAT, (x,), _extents([int(n) for n in shape], "repeat"))
+
+
+def pad(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
+    """Return `x` with zeros around it.
+
+    Parameters
+    ----------
+    x : Tensor
+        What is padded.
+    widths : sequence of (before, after)
+        How many zeros to add along each axis, as for `numpy.pad`. Of fewer pairs
+        than axes the last belongs to the last axis.
+    """
+    if len(widths) > MAX_DIMS:
+        raise usage(f"pad: {len(widths)} axes; there are at most {MAX_DIMS}")
+    packed = [int(n) for pair in reversed(widths) for n in pair]
+    return build(_PAD, (x,), (*packed, *([0] * (2 * MAX_DIMS - len(packed)))))
+
+
+def pad_reflect_1d(x: Tensor, before: int, after: int) -> Tensor:
+    """Return `x`, continued along its last axis by its own reflection."""
+    return build(_PAD_REFLECT_1D, (x,), (int(before), int(after)))
+
+
+def upscale(x: Tensor, height: int, width: int) -> Tensor:
+    """Return `x` with its last two axes resized, to the nearest neighbours."""
+    return build(_UPSCALE, (x,), (int(height), int(width)))
+
+
+_TRIANGLES = {"upper_diag": 0, "upper": 1, "lower_diag": 2, "lower": 3}
+
+
+def tri(x: Tensor, kind: str) -> Tensor:
+    """Return a triangle of the last two axes of `x`, with zeros elsewhere.
+
+    Parameters
+    ----------
+    x : Tensor, (..., m, n)
+        Matrices.
+    kind : str
+        "lower" or "upper", or with the diagonal: "lower_diag", "upper_diag".
+    """
+    if kind not in _TRIANGLES:
+        raise usage(f"tri: kind is {kind!r}, not one of {list(_TRIANGLES)}")
+    return build(_TRI, (x,), (_TRIANGLES[kind],))
+
+
+def diag(x: Tensor) -> Tensor:
+    """Return matrices whose diagonals are the rows of `x`, (..., 1, n)."""
+    return build(_DIAG, (x,))
+
+
+def diag_mask_inf(x: Tensor, n_past: int) -> Tensor:
+    """Return `x`, but minus infinity to the right of column row + `n_past`."""
+    return build(_DIAG_MASK_INF, (x,), (int(n_past),))
+
+
+def fill(x: Tensor, value: float) -> Tensor:
+    """Return a tensor like `x`, full of `value`."""
+    return build(_FILL, (x,), (float(value),))
 
 
 # ---- views ----

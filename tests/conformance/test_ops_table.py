@@ -18,6 +18,9 @@ SPELLED = {
     "reshape": ["shape"],
     "view": ["shape", "strides", "offset"],
     "permute": ["axes"],
+    "repeat": ["shape"],
+    "pad": ["widths"],
+    "tri": ["kind"],
 }
 
 
@@ -36,7 +39,7 @@ def test_signature_is_the_tables(op: Op) -> None:
     assert [p.name for p in others] == SPELLED.get(op.name, list(op.params))
     if op.name in SPELLED:
         return
-    kinds = {"float": "f", "int": "i", "DType | object": "i"}
+    kinds = {"float": "f", "int": "i", "bool": "i", "DType | object": "i"}
     assert "".join(kinds[p.annotation] for p in others) == op.kinds
 
 

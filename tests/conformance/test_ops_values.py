@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -12,7 +11,15 @@ import pytest
 import aiocann
 from aiocann import BF16, F16, F32, I32, I64, ops
 from aiocann.dtypes import DType
-from helpers.op_runs import FLOATS, LAYOUTS, Array, OpRuns, check_close, rounded
+from helpers.op_runs import (
+    FLOATS,
+    LAYOUTS,
+    Array,
+    OpRuns,
+    check_close,
+    erf,
+    rounded,
+)
 
 # One driver: how a driver was loaded has nothing to do with what its ops compute; that
 # they are all there on each is tested in test_ops_graphs.py.
@@ -36,8 +43,6 @@ async def runs(opened: Any) -> AsyncIterator[OpRuns]:
         yield OpRuns(rt.devices[0].backend())
 
 
-erf = np.vectorize(math.erf)
-
 # name -> reference, lowest and highest input
 UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "abs": (np.abs, -150, 150),
@@ -58,6 +63,13 @@ UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     ),
     "gelu_erf": (lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))), -150, 150),
     "sqr": (np.square, -150, 150),
+    "hardsigmoid": (lambda x: np.clip((x + 3) / 6, 0, 1), -150, 150),
+    "hardswish": (lambda x: x * np.clip((x + 3) / 6, 0, 1), -150, 150),
+    "sgn": (np.sign, -150, 150),
+    "step": (lambda x: np.where(x > 0, 1.0, 0.0), -150, 150),
+    "elu": (lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), -150, 150),
+    "softplus": (lambda x: np.logaddexp(0, x), -150, 150),
+    "gelu_quick": (lambda x: 0.5 * x * (1 + np.tanh(0.851 * x)), -150, 150),
 }
 
 

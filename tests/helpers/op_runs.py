@@ -6,6 +6,7 @@ reference starts from what the device has.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ LAYOUTS = ("contiguous", "permuted", "sliced")
 # Normalised mean squared error that users of such a backend hold it to; bfloat16's own
 # rounding alone is more than 1e-7.
 LIMIT = {aiocann.F32: 1e-7, aiocann.F16: 1e-7, aiocann.BF16: 1e-5}
+
+
+erf = np.vectorize(math.erf)
 
 
 def to_bits(array: Array, dtype: DType) -> Array:

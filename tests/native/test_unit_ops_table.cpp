@@ -174,6 +174,37 @@ void test_conversions() {
   CHECK_USAGE(ask("cpy", {f32({3}), dst}), "3 elements do not fill 4");
 }
 
+void test_gates_and_groups() {
+  CHECK_SHAPE(ask("swiglu", {f16({3, 8})}, {i(1)}), Shape{3, 4});
+  CHECK_SHAPE(ask("reglu", {f32({3, 8}), f32({3, 8})}, {i(0)}), Shape{3, 8});
+  CHECK_USAGE(ask("geglu", {f32({3, 7})}, {i(0)}), "no pair of halves");
+  CHECK_USAGE(ask("geglu", {f32({3, 8}), f32({3, 8})}, {i(1)}), "swapped");
+  CHECK_UNSUPPORTED(ask("geglu", {f32({3, 8}), f16({3, 8})}, {i(0)}), "the dtypes differ");
+  CHECK_SHAPE(ask("group_norm", {f32({6, 4, 5})}, {i(3), f(1e-5)}), Shape{6, 4, 5});
+  CHECK_UNSUPPORTED(ask("group_norm", {f32({6, 4, 5})}, {i(4), f(1e-5)}), "do not divide");
+  CHECK_USAGE(ask("group_norm", {f32({6, 4, 5})}, {i(3), f(0)}), "eps");
+}
+
+void test_padding() {
+  const auto pad = [](Shape widths) {
+    std::vector<aiocann_param> params;
+    for (const int64_t width : widths) params.push_back(i(width));
+    return ask("pad", {f32({3, 4})}, params);
+  };
+  CHECK_SHAPE(pad({1, 2, 0, 0, 0, 0, 0, 0}), Shape{3, 7});
+  CHECK_SHAPE(pad({0, 0, 0, 0, 1, 0, 0, 0}), Shape{2, 3, 4});
+  CHECK_USAGE(pad({0, 0, -1, 0, 0, 0, 0, 0}), "axis -2 cannot be padded with -1 and 0");
+  CHECK_USAGE(pad({INT64_MAX, 0, 0, 0, 0, 0, 0, 0}), "cannot be padded");
+  CHECK_SHAPE(ask("pad_reflect_1d", {f32({3, 4})}, {i(3), i(1)}), Shape{3, 8});
+  CHECK_USAGE(ask("pad_reflect_1d", {f32({3, 4})}, {i(4), i(1)}), "less than the 4");
+  CHECK_SHAPE(ask("upscale", {f32({3, 4, 5})}, {i(8), i(2)}), Shape{3, 8, 2});
+  CHECK_SHAPE(ask("repeat", {f32({4})}, {i(8), i(3), i(-1), i(-1)}), Shape{3, 8});
+  CHECK_USAGE(ask("repeat", {f32({4})}, {i(6), i(-1), i(-1), i(-1)}), "whole number of times");
+  CHECK_SHAPE(ask("diag", {f32({2, 1, 4})}), Shape{2, 4, 4});
+  CHECK_EQ(ask("count_equal", {i32({4}), i32({4})}).out.dtype, static_cast<int32_t>(AIOCANN_I64));
+  CHECK_USAGE(ask("count_equal", {i32({4}), i32({5})}), "the shapes differ");
+}
+
 void test_views() {
   CHECK_SHAPE(ask("reshape", {f32({2, 6})}, {i(4), i(3), i(-1), i(-1)}), Shape{3, 4});
   CHECK_USAGE(ask("reshape", {f32({2, 6})}, {i(5), i(-1), i(-1), i(-1)}),
@@ -232,6 +263,8 @@ int main() {
   test_get_rows();
   test_reductions();
   test_conversions();
+  test_gates_and_groups();
+  test_padding();
   test_views();
   test_310p();
   test_nonsense();

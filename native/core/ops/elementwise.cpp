@@ -28,6 +28,10 @@ uint64_t f32_bytes(const Layout &shape) {
   return static_cast<uint64_t>(shape.elements()) * sizeof(float);
 }
 
+uint64_t own_bytes(const Layout &shape) {
+  return static_cast<uint64_t>(shape.elements() * dtype_size(shape.dtype));
+}
+
 Status launch_add(Launch &launch) {
   const Operands op = broadcast(launch);
   return launch.call(ACLNN(aclnnAdd), op.a, op.b, launch.scalar(1), op.out);

@@ -45,11 +45,45 @@ Status launch_sum(Launch &launch);
 Status launch_sum_rows(Launch &launch);
 Status launch_mean(Launch &launch);
 
+Status launch_group_norm(Launch &launch);
+void temps_group_norm(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_cumsum(Launch &launch);
+void temps_cross_entropy_loss(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_cross_entropy_loss(Launch &launch);
+void temps_count_equal(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_count_equal(Launch &launch);
+
+Status launch_elu(Launch &launch);
+Status launch_step(Launch &launch);
+Status launch_softplus(Launch &launch);
+Status launch_leaky_relu(Launch &launch);
+void temps_gelu_quick(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_gelu_quick(Launch &launch);
+
+/// The gated linear units: gate(a) * b.
+enum class Gate { kRelu, kGelu, kGeluErf, kSilu, kGeluQuick };
+template <Gate gate>
+void temps_glu(const NodeView &node, const Layout &out, Temps *temps);
+template <Gate gate>
+Status launch_glu(Launch &launch);
+
+Status launch_tri(Launch &launch);
+Status launch_fill(Launch &launch);
+Status launch_diag(Launch &launch);
+void temps_diag_mask_inf(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_diag_mask_inf(Launch &launch);
+Status launch_pad(Launch &launch);
+Status launch_pad_reflect_1d(Launch &launch);
+Status launch_upscale(Launch &launch);
+Status launch_repeat(Launch &launch);
+
 /// out = src converted to the dtype of out; both have the same shape.
 Status convert(Launch &launch, aclTensor *src, int32_t src_dtype, aclTensor *out,
                int32_t out_dtype);
 
 /// Room for `shape` in float32.
 uint64_t f32_bytes(const Layout &shape);
+/// Room for `shape` in its own dtype.
+uint64_t own_bytes(const Layout &shape);
 
 }  // namespace aiocann::core

@@ -52,7 +52,7 @@ Status Launch::run(const BoundNode &node) {
   return status;
 }
 
-aclTensor *Launch::tensor(const View &view) {
+aclTensor *Launch::tensor(const View &view, aclFormat format) {
   int64_t shape[kMaxViewAxes];
   int64_t strides[kMaxViewAxes];
   const int64_t size = dtype_size(view.dtype);
@@ -67,7 +67,7 @@ aclTensor *Launch::tensor(const View &view) {
   }
   aclTensor *made = api_.aclCreateTensor(
       shape, static_cast<uint64_t>(view.n), static_cast<aclDataType>(acl_dtype(view.dtype)),
-      strides, offset, ACL_FORMAT_ND, &length, 1, reinterpret_cast<void *>(view.address - below));
+      strides, offset, format, &length, 1, reinterpret_cast<void *>(view.address - below));
   if (made == nullptr) {
     fail_to_create("aclCreateTensor");
     return nullptr;

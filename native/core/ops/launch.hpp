@@ -43,7 +43,7 @@ class Launch {
   int64_t integer(int i) const { return node().params[i].i; }
 
   /// Descriptors: nullptr when one could not be made, and then the next call() fails.
-  aclTensor *tensor(const View &view);
+  aclTensor *tensor(const View &view, aclFormat format = ACL_FORMAT_ND);
   aclTensor *tensor(uint64_t address, const Layout &layout) {
     return tensor(View(address, layout));
   }

@@ -25,6 +25,7 @@ constexpr DtypeSet kPlain = kFloats | kIndices | dtype_bit(AIOCANN_I8) | dtype_b
 enum class OutDtype {
   kSame,       ///< that of the first source
   kF32,        ///< f32, whatever comes in
+  kI64,        ///< i64, whatever comes in
   kParameter,  ///< given by the parameter "dtype"
   kDst         ///< that of the second source, into which the op writes
 };

@@ -1,0 +1,267 @@
+"""What the ops compute that pad, gate, compare and count: against float64."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aiocann
+from aiocann import F16, F32, I32, I64, ops
+from aiocann.dtypes import DType
+from helpers.op_runs import FLOATS, LAYOUTS, Array, OpRuns, check_close, erf
+
+# One driver, one loop: see test_ops_values.py.
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("driver", ["sim"], indirect=True),
+]
+
+PLAIN = [aiocann.I8, aiocann.I16, I32, I64, *FLOATS]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run on one loop: what an op computes has nothing to do with it."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def runs(opened: Any) -> AsyncIterator[OpRuns]:
+    async with opened() as rt:
+        yield OpRuns(rt.devices[0].backend())
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x)) without overflow."""
+    result: Array = 0.5 * (1 + np.tanh(0.5 * x))
+    return result
+
+
+def gelu(x: Array) -> Array:
+    """Return the approximation with tanh."""
+    inner = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    result: Array = 0.5 * x * (1 + np.tanh(inner))
+    return result
+
+
+GLU: dict[str, Callable[[Array], Array]] = {
+    "reglu": lambda x: np.maximum(x, 0),
+    "geglu": gelu,
+    "geglu_erf": lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))),
+    "geglu_quick": lambda x: x * sigmoid(1.702 * x),
+    "swiglu": lambda x: x * sigmoid(x),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_gated_units(runs: OpRuns, dtype: DType) -> None:
+    for name, shape in itertools.product(GLU, [(64,), (5, 6), (3, 2, 4, 34)]):
+        function, gate = getattr(ops, name), GLU[name]
+        for layout in LAYOUTS:
+            x = runs.uniform(shape, dtype, -4, 4)
+            other = runs.uniform(shape, dtype)
+            leaf = await runs.leaf(x, dtype, layout)
+            second = await runs.leaf(other, dtype, layout)
+            packed, swapped, split = await runs.compute(
+                function(leaf), function(leaf, swapped=True), function(leaf, second)
+            )
+            wide = x.astype(np.float64)
+            a, b = np.split(wide, 2, axis=-1)
+            check_close(packed, gate(a) * b, dtype)
+            check_close(swapped, gate(b) * a, dtype)
+            check_close(split, gate(wide) * other, dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_add1_and_leaky_relu(runs: OpRuns, dtype: DType) -> None:
+    for layout in LAYOUTS:
+        x = runs.uniform((2, 3, 4, 5), dtype, -150, 150)
+        leaf = await runs.leaf(x, dtype, layout)
+        one = await runs.leaf(np.full((1, 1), 0.75), dtype)
+        added, leaky = await runs.compute(
+            ops.add1(leaf, one), ops.leaky_relu(leaf, 0.1)
+        )
+        wide = x.astype(np.float64)
+        check_close(added, wide + 0.75, dtype)
+        check_close(leaky, np.where(wide > 0, wide, wide * np.float32(0.1)), dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_group_norm(runs: OpRuns, dtype: DType) -> None:
+    for shape, groups in [((2, 6, 4, 5), 3), ((4, 3, 7), 2), ((3, 8, 1, 9), 8)]:
+        for layout in LAYOUTS:
+            x = runs.uniform(shape, dtype)
+            node = ops.group_norm(
+                await runs.leaf(x, dtype, layout), n_groups=groups, eps=1e-6
+            )
+            (got,) = await runs.compute(node)
+            n = shape[0] if len(shape) == 4 else 1
+            wide = x.astype(np.float64).reshape(n, groups, -1)
+            centred = wide - wide.mean(axis=-1, keepdims=True)
+            deviation = np.sqrt(wide.var(axis=-1, keepdims=True) + 1e-6)
+            check_close(got, (centred / deviation).reshape(shape), dtype)
+
+
+async def test_cumsum(runs: OpRuns) -> None:
+    for layout in LAYOUTS:
+        for shape in [(1,), (3000,), (2, 3, 4, 50)]:
+            x = runs.uniform(shape)
+            (got,) = await runs.compute(ops.cumsum(await runs.leaf(x, F32, layout)))
+            check_close(got, x.astype(np.float64).cumsum(axis=-1))
+
+
+async def test_cross_entropy_loss(runs: OpRuns) -> None:
+    for layout in LAYOUTS:
+        for shape in [(30,), (10, 5), (2, 3, 4, 77)]:
+            logits, labels = runs.uniform(shape, F32, -5, 5), runs.uniform(shape)
+            (got,) = await runs.compute(
+                ops.cross_entropy_loss(
+                    await runs.leaf(logits, F32, layout),
+                    await runs.leaf(labels, F32, layout),
+                )
+            )
+            wide = logits.astype(np.float64)
+            logs = wide - np.log(np.exp(wide).sum(axis=-1, keepdims=True))
+            check_close(got, -(labels * logs).sum(axis=-1).mean().reshape(1))
+
+
+@pytest.mark.parametrize("dtype", [I32, I64], ids=str)
+async def test_count_equal_leaves_its_operands_alone(
+    runs: OpRuns, dtype: DType
+) -> None:
+    for layout in LAYOUTS:
+        a, b = (runs.random.integers(0, 3, (4, 5, 60)) for _ in range(2))
+        left, right = [await runs.leaf(x, dtype, layout) for x in (a, b)]
+        node = ops.count_equal(left, right)
+        assert node.dtype is I64
+        (got,) = await runs.compute(node)
+        assert got.tolist() == [(a == b).sum()]
+        (again,) = await runs.compute(ops.cont(left))
+        assert (again == a).all()
+
+
+async def test_padding_and_repeating(runs: OpRuns) -> None:
+    for dtype, layout in itertools.product(PLAIN, LAYOUTS):
+        x = runs.random.integers(-100, 100, (2, 3, 4, 5))
+        leaf = await runs.leaf(x, dtype, layout)
+        widths = [(1, 0), (0, 2), (0, 0), (3, 1)]
+        padded, rows, reflected, repeated = await runs.compute(
+            ops.pad(leaf, widths),
+            ops.pad(leaf, [(1, 2)]),
+            ops.pad_reflect_1d(leaf, 4, 2),
+            ops.repeat(leaf, (2, 6, 4, 15)),
+        )
+        assert (padded == np.pad(x, widths)).all()
+        assert (rows == np.pad(x, [(0, 0)] * 3 + [(1, 2)])).all()
+        mirror = [(0, 0)] * 3 + [(4, 2)]
+        assert (reflected == np.pad(x, mirror, mode="reflect")).all()
+        assert (repeated == np.tile(x, (1, 2, 1, 3))).all()
+
+
+async def test_padding_makes_axes_and_fills_what_is_empty(runs: OpRuns) -> None:
+    row = await runs.leaf(np.arange(3.0))
+    empty = await runs.leaf(np.zeros((0, 3)))
+    deeper, zeros, nothing = await runs.compute(
+        ops.pad(row, [(1, 0), (0, 0), (2, 0)]),
+        ops.pad(empty, [(1, 1), (0, 0)]),
+        ops.pad(empty, [(0, 0), (1, 1)]),
+    )
+    assert (
+        deeper == np.pad(np.arange(3.0).reshape(1, 1, 3), [(1, 0), (0, 0), (2, 0)])
+    ).all()
+    assert (zeros == np.zeros((2, 3))).all()
+    assert nothing.shape == (0, 5)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_upscale(runs: OpRuns, dtype: DType) -> None:
+    for layout in LAYOUTS:
+        for height, width in [(10, 12), (5, 6), (7, 9), (2, 3)]:
+            x = runs.uniform((2, 3, 5, 6), dtype)
+            (got,) = await runs.compute(
+                ops.upscale(await runs.leaf(x, dtype, layout), height, width)
+            )
+            rows, columns = (
+                np.arange(height) * 5 // height,
+                np.arange(width) * 6 // width,
+            )
+            assert (got == x[..., rows, :][..., columns]).all()
+
+
+async def test_triangles(runs: OpRuns) -> None:
+    for layout in LAYOUTS:
+        for shape in [(5, 5), (2, 3, 4, 7)]:
+            x = runs.uniform(shape)
+            leaf = await runs.leaf(x, F32, layout)
+            got = await runs.compute(
+                *(
+                    ops.tri(leaf, kind)
+                    for kind in ("lower", "lower_diag", "upper", "upper_diag")
+                )
+            )
+            assert (got[0] == np.tril(x, -1)).all()
+            assert (got[1] == np.tril(x)).all()
+            assert (got[2] == np.triu(x, 1)).all()
+            assert (got[3] == np.triu(x)).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_diag_mask_inf(runs: OpRuns, dtype: DType) -> None:
+    for layout in LAYOUTS:
+        x = runs.uniform((2, 3, 4, 9), dtype)
+        x[..., 8] = np.inf
+        leaf = await runs.leaf(x, dtype, layout)
+        for n_past in (0, 3, 20):
+            (got,) = await runs.compute(ops.diag_mask_inf(leaf, n_past))
+            cut = np.arange(9) > np.arange(4)[:, None] + n_past
+            assert (got == np.where(cut, -np.inf, x)).all()
+
+
+async def test_diag_and_fill(runs: OpRuns) -> None:
+    for layout in LAYOUTS:
+        x = runs.uniform((2, 3, 1, 5))
+        leaf = await runs.leaf(x, F32, layout)
+        matrices, full = await runs.compute(ops.diag(leaf), ops.fill(leaf, -2.5))
+        assert (matrices == x * np.eye(5)).all()
+        assert (full == np.full(x.shape, -2.5)).all()
+
+
+async def test_what_makes_no_sense_is_refused_where_it_is_built(runs: OpRuns) -> None:
+    x = await runs.leaf(np.zeros((2, 3, 4, 5)))
+    h = await runs.leaf(np.zeros((2, 3, 4, 5)), F16)
+    ids = await runs.leaf(np.zeros(4), I32)
+    senseless: list[Callable[[], object]] = [
+        lambda: ops.add1(x, x),
+        lambda: ops.swiglu(x),
+        lambda: ops.swiglu(x, x, swapped=True),
+        lambda: ops.group_norm(x, n_groups=0, eps=1e-5),
+        lambda: ops.group_norm(x, n_groups=3, eps=0),
+        lambda: ops.tri(x, "left"),
+        lambda: ops.diag(x),
+        lambda: ops.pad(x, [(-1, 0)]),
+        lambda: ops.pad(x, [(0, 0)] * 5),
+        lambda: ops.pad_reflect_1d(x, 5, 0),
+        lambda: ops.upscale(x, 0, 4),
+        lambda: ops.repeat(x, (2, 3, 4, 7)),
+        lambda: ops.diag_mask_inf(x, -1),
+        lambda: ops.count_equal(ids, ops.reshape(ids, (2, 2))),
+    ]
+    for build in senseless:
+        with pytest.raises(aiocann.UsageError):
+            build()
+    unsupported: list[Callable[[], object]] = [
+        lambda: ops.reglu(x, h),
+        lambda: ops.cumsum(h),
+        lambda: ops.fill(h, 1),
+        lambda: ops.tri(h, "upper"),
+        lambda: ops.count_equal(x, x),
+        lambda: ops.cross_entropy_loss(h, h),
+        lambda: ops.group_norm(x, n_groups=2, eps=1e-5),
+    ]
+    for build in unsupported:
+        with pytest.raises(aiocann.UnsupportedError):
+            build()
