@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "abs",
+    "acc",
     "add",
     "add1",
     "cast",
     "clamp",
+    "concat",
     "cont",
     "cos",
     "count_equal",
@@ -64,6 +66,7 @@ __all__ = [
     "mul_mat",
     "neg",
     "norm",
+    "out_prod",
     "pad",
     "pad_reflect_1d",
     "permute",
@@ -73,6 +76,8 @@ __all__ = [
     "reshape",
     "rms_norm",
     "scale",
+    "set",
+    "set_rows",
     "sgn",
     "sigmoid",
     "silu",
@@ -87,6 +92,7 @@ __all__ = [
     "sum_rows",
     "swiglu",
     "tanh",
+    "timestep_embedding",
     "transpose",
     "tri",
     "upscale",
@@ -118,7 +124,14 @@ _SWIGLU, _GROUP_NORM, _CUMSUM = OPS["swiglu"], OPS["group_norm"], OPS["cumsum"]
 _CROSS_ENTROPY_LOSS, _COUNT_EQUAL = OPS["cross_entropy_loss"], OPS["count_equal"]
 _REPEAT, _PAD, _PAD_REFLECT_1D = OPS["repeat"], OPS["pad"], OPS["pad_reflect_1d"]
 _UPSCALE, _TRI, _DIAG, _FILL = OPS["upscale"], OPS["tri"], OPS["diag"], OPS["fill"]
-_DIAG_MASK_INF = OPS["diag_mask_inf"]
+_DIAG_MASK_INF, _OUT_PROD = OPS["diag_mask_inf"], OPS["out_prod"]
+_ACC, _SET, _SET_ROWS, _CONCAT = (
+    OPS["acc"],
+    OPS["set"],
+    OPS["set_rows"],
+    OPS["concat"],
+)
+_TIMESTEP_EMBEDDING = OPS["timestep_embedding"]
 
 
 # ---- element by element ----
@@ -327,6 +340,19 @@ def mul_mat(w: Tensor, x: Tensor, *, cube_math_type: int = 0) -> Tensor:
     return build(_MUL_MAT, (w, x), (int(cube_math_type),))
 
 
+def out_prod(a: Tensor, b: Tensor) -> Tensor:
+    """Return `b` transposed times `a`, as float32.
+
+    Parameters
+    ----------
+    a : Tensor, (..., k, m)
+        Its leading axes divide those of `b`: neighbours share a matrix.
+    b : Tensor, (..., k, n)
+        The result is (..., n, m).
+    """
+    return build(_OUT_PROD, (a, b))
+
+
 # ---- rows ----
 
 
@@ -455,6 +481,60 @@ def cpy(x: Tensor, dst: Tensor) -> Tensor:
     return build(_CPY, (x, dst))
 
 
+# ---- writing into parts ----
+
+
+def set_rows(x: Tensor, ids: Tensor, dst: Tensor) -> Tensor:
+    """Write the rows of `x` into rows of `dst`; the result is `dst`.
+
+    Parameters
+    ----------
+    x : Tensor, (..., r, k)
+        Rows.
+    ids : Tensor, (..., r)
+        Where in `dst` each goes, int32 or int64. Leading axes divide those of `x`
+        and are gone through again where they are shorter.
+    dst : Tensor, (..., n, k)
+        Written in place. Of a row that is named twice, the last is kept.
+    """
+    return build(_SET_ROWS, (x, ids, dst))
+
+
+def set(  # noqa: A001 - the op's name
+    a: Tensor, b: Tensor, strides: Sequence[int] | None = None, offset: int = 0
+) -> Tensor:
+    """Return `a` with `b` in the place of a part of it.
+
+    Parameters
+    ----------
+    a : Tensor
+        Where `b` is set in, a contiguous copy.
+    b : Tensor
+        What is set.
+    strides : sequence of int, bytes
+        How `b` lies in the result: one for each axis of `b`, as in NumPy; the last
+        one is the size of an element. Without it, as the result's last axes lie.
+    offset : int, bytes
+        Where `b` starts in the result.
+    """
+    return build(_SET, (a, b), _part(a, b, strides, offset, "set"))
+
+
+def acc(
+    a: Tensor, b: Tensor, strides: Sequence[int] | None = None, offset: int = 0
+) -> Tensor:
+    """Return `a` with `b` added to a part of it, which is described as in `set`."""
+    return build(_ACC, (a, b), _part(a, b, strides, offset, "acc"))
+
+
+def concat(a: Tensor, b: Tensor, axis: int = -1) -> Tensor:
+    """Return `a` and `b`, one after the other along an axis."""
+    n = max(require_tensor(a, "a of concat").n_dims, require_tensor(b, "b").n_dims)
+    if not -n <= axis < n:
+        raise usage(f"concat: there is no axis {axis} of {n}")
+    return build(_CONCAT, (a, b), (-1 - axis if axis < 0 else n - 1 - axis,))
+
+
 # ---- padding, repeating, cutting out ----
 
 
@@ -516,6 +596,21 @@ def diag(x: Tensor) -> Tensor:
 def diag_mask_inf(x: Tensor, n_past: int) -> Tensor:
     """Return `x`, but minus infinity to the right of column row + `n_past`."""
     return build(_DIAG_MASK_INF, (x,), (int(n_past),))
+
+
+def timestep_embedding(timesteps: Tensor, dim: int, max_period: int) -> Tensor:
+    """Return cosines, then sines of each timestep times falling frequencies.
+
+    Parameters
+    ----------
+    timesteps : Tensor, (n,)
+        Positions.
+    dim : int
+        Numbers for each; the last is 0 where `dim` is odd.
+    max_period : int
+        The lowest frequency is nearly 1 / `max_period`.
+    """
+    return build(_TIMESTEP_EMBEDDING, (timesteps,), (int(dim), int(max_period)))
 
 
 def fill(x: Tensor, value: float) -> Tensor:
@@ -585,6 +680,26 @@ def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
 def transpose(x: Tensor) -> Tensor:
     """Return `x` with its last two axes exchanged."""
     return build(_TRANSPOSE, (x,))
+
+
+def _part(
+    a: Tensor, b: Tensor, strides: Sequence[int] | None, offset: int, op: str
+) -> tuple[int, ...]:
+    """Return how `b` lies in a tensor like `a`: three strides and the offset."""
+    size = require_tensor(a, f"a of {op}").dtype.block_bytes
+    n = require_tensor(b, f"b of {op}").n_dims
+    steps = [size]
+    for extent in a.ne[:-1]:
+        steps.append(steps[-1] * extent)
+    if strides is not None:
+        given = [int(step) for step in reversed(strides)]
+        if len(given) != n or given[0] != size:
+            raise usage(
+                f"{op}: the strides {tuple(strides)} must be one for each of "
+                f"{n} axes, the last of them {size} bytes"
+            )
+        steps[:n] = given
+    return (*steps[1:MAX_DIMS], int(offset))
 
 
 def _extents(shape: list[int], op: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/ops/launch.hpp"
+#include "core/ops/kernels.hpp"
 #include "core/ops/plan.hpp"
 
 namespace aiocann::core {
@@ -38,7 +38,8 @@ struct GraphNode {
   uint64_t temps[Temps::kMax] = {};
 };
 
-bool is_copy(const OpRow &row) { return row.out_dtype == OutDtype::kDst; }
+/// Its result is its last operand.
+bool writes_dst(const OpRow &row) { return row.out_dtype == OutDtype::kDst; }
 
 /// "node 3, mul_mat(...): what it said", unless it says so already.
 void name_node(Status *status, int32_t node, const std::string &description) {
@@ -215,9 +216,9 @@ Status PlannedGraph::check_result(const NodeView &view, const GraphNode &node,
     return view.usage("the result %s has other strides than the op gives it",
                       expected.describe().c_str());
   }
-  const bool is_shared = node.row->launch == nullptr || is_copy(*node.row);
+  const bool is_shared = node.row->launch == nullptr || writes_dst(*node.row);
   if (is_shared) {
-    const GraphTensor &source = tensor(node.src[is_copy(*node.row) ? 1 : 0]);
+    const GraphTensor &source = tensor(node.src[writes_dst(*node.row) ? node.n_src - 1 : 0]);
     if (out.root != source.root || out.offset != source.offset + static_cast<uint64_t>(offset)) {
       return view.usage("the result must lie in the storage of its operand");
     }
@@ -231,7 +232,7 @@ Status PlannedGraph::check_overlap(const NodeView &view, GraphNode *node) const 
   const GraphTensor &out = tensor(node->out);
   const GraphTensor &out_root = root_of(node->out);
   for (int32_t i = 0; i < node->n_src; ++i) {
-    if (node->src[i] < 0 || (is_copy(*node->row) && i == 1)) continue;
+    if (node->src[i] < 0 || (writes_dst(*node->row) && i == node->n_src - 1)) continue;
     const GraphTensor &src = tensor(node->src[i]);
     const GraphTensor &src_root = root_of(node->src[i]);
     const bool is_same_storage =
@@ -239,7 +240,7 @@ Status PlannedGraph::check_overlap(const NodeView &view, GraphNode *node) const 
     const bool is_apart = src.offset + src.layout.extent() <= out.offset ||
                           out.offset + out.layout.extent() <= src.offset;
     if (!is_same_storage || is_apart) continue;
-    if (!is_copy(*node->row)) return view.usage("its result overlaps operand %d", i);
+    if (node->row->launch != launch_cpy) return view.usage("its result overlaps operand %d", i);
     if (src.offset == out.offset && src.layout.dtype == out.layout.dtype &&
         src.layout.same_shape(out.layout) && src.layout.same_strides(out.layout)) {
       node->is_skipped = true;

@@ -37,6 +37,10 @@ def one_of_each(x: aiocann.Tensor, ids: aiocann.Tensor) -> dict[str, aiocann.Ten
         "scale": lambda: ops.scale(x, 2.0, 1.0),
         "clamp": lambda: ops.clamp(x, -1, 1),
         "add1": lambda: ops.add1(x, ops.sum(x)),
+        "set_rows": lambda: ops.cont(
+            ops.set_rows(ops.view(x, (3, 4)), ids, ops.dup(x))
+        ),
+        "timestep_embedding": lambda: ops.timestep_embedding(ops.view(x, (4,)), 6, 100),
         "leaky_relu": lambda: ops.leaky_relu(x, 0.1),
         "group_norm": lambda: ops.group_norm(x, n_groups=1, eps=1e-5),
         "count_equal": lambda: ops.count_equal(ids, ids),

@@ -12,7 +12,15 @@ import pytest
 import aiocann
 from aiocann import F16, F32, I32, I64, ops
 from aiocann.dtypes import DType
-from helpers.op_runs import FLOATS, LAYOUTS, Array, OpRuns, check_close, erf
+from helpers.op_runs import (
+    FLOATS,
+    LAYOUTS,
+    Array,
+    OpRuns,
+    check_close,
+    erf,
+    rounded,
+)
 
 # One driver, one loop: see test_ops_values.py.
 pytestmark = [
@@ -230,6 +238,114 @@ async def test_diag_and_fill(runs: OpRuns) -> None:
         assert (full == np.full(x.shape, -2.5)).all()
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_set_rows(runs: OpRuns, dtype: DType) -> None:
+    for source, id_dtype, layout in itertools.product(FLOATS, [I32, I64], LAYOUTS):
+        for lead, id_lead in [
+            ((), ()),
+            ((4, 6), (1, 1)),
+            ((4, 6), (2, 3)),
+            ((6,), (3,)),
+        ]:
+            x = runs.uniform((*lead, 5, 8), source)
+            table = runs.uniform((*lead, 9, 8), dtype)
+            ids = np.stack(
+                [runs.random.permutation(9)[:5] for _ in range(int(np.prod(id_lead)))]
+            ).reshape(*id_lead, 5)
+            dst = await runs.leaf(table, dtype, layout)
+            node = ops.set_rows(
+                await runs.leaf(x, source, layout),
+                await runs.leaf(ids, id_dtype, layout),
+                dst,
+            )
+            assert node.dtype is dtype
+            await runs.compute(ops.cont(node))
+            want, shown = table.copy(), repeat_to(ids, lead)
+            np.put_along_axis(want, shown[..., None], rounded(x, dtype), axis=-2)
+            assert (await runs.read(dst) == want).all()
+
+
+def repeat_to(ids: Array, lead: tuple[int, ...]) -> Array:
+    """Go through leading axes again until they have the given lengths."""
+    times = [n // m for n, m in zip(lead, ids.shape[:-1], strict=True)]
+    return np.tile(ids, (*times, 1))
+
+
+async def test_set_rows_of_a_table_that_it_reads_is_refused(runs: OpRuns) -> None:
+    table, ids = await runs.leaf(np.zeros((4, 8))), await runs.leaf(np.zeros(2), I32)
+    node = ops.set_rows(ops.view(table, (2, 8)), ids, table)
+    with pytest.raises(aiocann.UsageError, match="overlaps"):
+        await runs.compute(ops.cont(node))
+
+
+@pytest.mark.parametrize("dtype", [F32, I32], ids=str)
+async def test_set_and_acc(runs: OpRuns, dtype: DType) -> None:
+    for layout in LAYOUTS:
+        a = runs.random.integers(-9, 9, (3, 4, 5))
+        b = runs.random.integers(-9, 9, (2, 3))
+        left = await runs.leaf(a, dtype, layout)
+        right = await runs.leaf(b, dtype, layout)
+        want = a.copy()
+        want[1, 1:3, 2:5] = b
+        (got,) = await runs.compute(ops.set(left, right, offset=4 * (20 + 5 + 2)))
+        assert (got == want).all()
+        want = a.copy()
+        want[0:3:2, 0, 0:3] = b
+        (got,) = await runs.compute(ops.set(left, right, (160, 4)))
+        assert (got == want).all()
+        if dtype is F32:
+            want = a.copy()
+            want[1, 1:3, 2:5] += b
+            (got,) = await runs.compute(ops.acc(left, right, (20, 4), 108))
+            assert (got == want).all()
+            assert (await runs.read(left) == a).all()
+
+
+async def test_concat(runs: OpRuns) -> None:
+    for dtype, layout in itertools.product(PLAIN, LAYOUTS):
+        for axis in (0, 1, -1):
+            shapes = [[2, 3, 4], [2, 3, 4]]
+            shapes[1][axis] = 7
+            a, b = (runs.random.integers(-9, 9, shape) for shape in shapes)
+            leaves = [await runs.leaf(x, dtype, layout) for x in (a, b)]
+            (got,) = await runs.compute(ops.concat(leaves[0], leaves[1], axis))
+            assert (got == np.concatenate([a, b], axis)).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_out_prod(runs: OpRuns, dtype: DType) -> None:
+    for layout in LAYOUTS:
+        for a_shape, b_shape in [
+            ((4, 3), (4, 5)),
+            ((2, 16, 7), (6, 16, 9)),
+            ((1, 3, 8, 5), (2, 3, 8, 4)),
+        ]:
+            a, b = runs.uniform(a_shape, dtype), runs.uniform(b_shape, dtype)
+            node = ops.out_prod(
+                await runs.leaf(a, dtype, layout), await runs.leaf(b, dtype, layout)
+            )
+            assert node.dtype is F32
+            (got,) = await runs.compute(node)
+            wide = a.astype(np.float64)
+            for axis in range(a.ndim - 2):
+                wide = np.repeat(wide, b_shape[axis] // a_shape[axis], axis=axis)
+            check_close(got, np.swapaxes(b, -1, -2) @ wide, limit=1e-11)
+
+
+async def test_timestep_embedding(runs: OpRuns) -> None:
+    for layout in LAYOUTS:
+        for dim in (2, 7, 16):
+            steps = np.array([0.0, 12.0, 900.0])
+            leaf = await runs.leaf(steps, F32, layout)
+            (got,) = await runs.compute(ops.timestep_embedding(leaf, dim, 10000))
+            half = dim // 2
+            falling = np.exp(-np.log(10000) * np.arange(half) / half)
+            angles = steps[:, None] * falling
+            want = np.zeros((3, dim))
+            want[:, :half], want[:, half : 2 * half] = np.cos(angles), np.sin(angles)
+            check_close(got, want)
+
+
 async def test_what_makes_no_sense_is_refused_where_it_is_built(runs: OpRuns) -> None:
     x = await runs.leaf(np.zeros((2, 3, 4, 5)))
     h = await runs.leaf(np.zeros((2, 3, 4, 5)), F16)
@@ -248,6 +364,13 @@ async def test_what_makes_no_sense_is_refused_where_it_is_built(runs: OpRuns) ->
         lambda: ops.upscale(x, 0, 4),
         lambda: ops.repeat(x, (2, 3, 4, 7)),
         lambda: ops.diag_mask_inf(x, -1),
+        lambda: ops.concat(x, x, 4),
+        lambda: ops.concat(x, ops.view(x, (2, 3, 2, 2)), 0),
+        lambda: ops.set(x, x, offset=4),
+        lambda: ops.acc(x, ids, (8,)),
+        lambda: ops.out_prod(x, ops.view(x, (2, 3, 5, 4))),
+        lambda: ops.timestep_embedding(x, 4, 100),
+        lambda: ops.set_rows(x, ops.reshape(ids, (2, 2)), x),
         lambda: ops.count_equal(ids, ops.reshape(ids, (2, 2))),
     ]
     for build in senseless:
@@ -256,6 +379,9 @@ async def test_what_makes_no_sense_is_refused_where_it_is_built(runs: OpRuns) ->
     unsupported: list[Callable[[], object]] = [
         lambda: ops.reglu(x, h),
         lambda: ops.cumsum(h),
+        lambda: ops.concat(x, h),
+        lambda: ops.set(x, ids),
+        lambda: ops.acc(ids, ids),
         lambda: ops.fill(h, 1),
         lambda: ops.tri(h, "upper"),
         lambda: ops.count_equal(x, x),

@@ -21,6 +21,8 @@ SPELLED = {
     "repeat": ["shape"],
     "pad": ["widths"],
     "tri": ["kind"],
+    "set": ["strides", "offset"],
+    "acc": ["strides", "offset"],
 }
 
 

@@ -205,6 +205,25 @@ void test_padding() {
   CHECK_USAGE(ask("count_equal", {i32({4}), i32({5})}), "the shapes differ");
 }
 
+void test_writing_into_parts() {
+  const aiocann_tensor dst = bf16({2, 9, 8});
+  const Answer rows = ask("set_rows", {f32({2, 5, 8}), i32({5}), dst});
+  CHECK(rows.shape() == (Shape{2, 9, 8}));
+  CHECK_EQ(rows.out.dtype, static_cast<int32_t>(AIOCANN_BF16));
+  CHECK_USAGE(ask("set_rows", {f32({2, 5, 8}), i32({4}), dst}), "one number for each row");
+  CHECK_USAGE(ask("set_rows", {f32({3, 5, 8}), i32({5}), dst}), "may differ in the number");
+  CHECK_UNSUPPORTED(ask("set_rows", {i32({2, 5, 8}), i32({5}), dst}), "operand 0 cannot be i32");
+  CHECK_SHAPE(ask("set", {f32({3, 4}), f32({2, 2})}, {i(16), i(0), i(0), i(24)}), Shape{3, 4});
+  CHECK_USAGE(ask("set", {f32({3, 4}), f32({2, 2})}, {i(16), i(0), i(0), i(28)}), "end outside");
+  CHECK_USAGE(ask("acc", {f32({3, 4}), f32({2, 2})}, {i(6), i(0), i(0), i(0)}), "multiples of 4");
+  CHECK_USAGE(ask("acc", {f32({3, 4}), f32({2, 2})}, {i(INT64_MAX - 3), i(0), i(0), i(0)}),
+              "end outside");
+  CHECK_SHAPE(ask("concat", {f32({3, 4}), f32({2, 4})}, {i(1)}), Shape{5, 4});
+  CHECK_USAGE(ask("concat", {f32({3, 4}), f32({2, 5})}, {i(1)}), "another axis");
+  CHECK_SHAPE(ask("out_prod", {f16({4, 3}), f32({2, 4, 5})}), Shape{2, 5, 3});
+  CHECK_USAGE(ask("out_prod", {f32({4, 3}), f32({3, 5})}), "last axes but one differ");
+}
+
 void test_views() {
   CHECK_SHAPE(ask("reshape", {f32({2, 6})}, {i(4), i(3), i(-1), i(-1)}), Shape{3, 4});
   CHECK_USAGE(ask("reshape", {f32({2, 6})}, {i(5), i(-1), i(-1), i(-1)}),
@@ -265,6 +284,7 @@ int main() {
   test_conversions();
   test_gates_and_groups();
   test_padding();
+  test_writing_into_parts();
   test_views();
   test_310p();
   test_nonsense();

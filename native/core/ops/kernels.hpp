@@ -32,6 +32,7 @@ Status launch_copy(Launch &launch);
 
 void temps_mul_mat(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_mul_mat(Launch &launch);
+Status launch_out_prod(Launch &launch);
 
 void temps_soft_max(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_soft_max(Launch &launch);
@@ -76,6 +77,13 @@ Status launch_pad(Launch &launch);
 Status launch_pad_reflect_1d(Launch &launch);
 Status launch_upscale(Launch &launch);
 Status launch_repeat(Launch &launch);
+Status launch_concat(Launch &launch);
+Status launch_acc(Launch &launch);
+Status launch_set(Launch &launch);
+void temps_set_rows(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_set_rows(Launch &launch);
+void temps_timestep_embedding(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_timestep_embedding(Launch &launch);
 
 /// out = src converted to the dtype of out; both have the same shape.
 Status convert(Launch &launch, aclTensor *src, int32_t src_dtype, aclTensor *out,

@@ -1,4 +1,4 @@
-// matmul.cpp: mul_mat. out (..., m, n) = x (..., m, k) times w (..., n, k) transposed.
+// matmul.cpp: products. out (..., m, n) = x (..., m, k) times w (..., n, k) transposed.
 #include <utility>
 
 #include "core/ops/kernels.hpp"
@@ -47,6 +47,21 @@ Status widen(Launch &launch, int temp, Layout *layout, uint64_t *address) {
   return status;
 }
 
+struct Factor {
+  Layout layout;
+  uint64_t address;
+};
+
+Factor factor(const Launch &launch, int i) { return {launch.src(i), launch.src_address(i)}; }
+
+Factor transposed(Factor it) {
+  std::swap(it.layout.ne[0], it.layout.ne[1]);
+  std::swap(it.layout.nb[0], it.layout.nb[1]);
+  return it;
+}
+
+Status multiply(Launch &launch, Factor weights, Factor inputs, int8_t cube_math_type);
+
 }  // namespace
 
 // The result is float32, and aclnn gives a product the wider dtype of its two sides: x is widened,
@@ -59,9 +74,20 @@ void temps_mul_mat(const NodeView &node, const Layout &, Temps *temps) {
 }
 
 Status launch_mul_mat(Launch &launch) {
+  return multiply(launch, factor(launch, 0), factor(launch, 1),
+                  static_cast<int8_t>(launch.integer(0)));
+}
+
+Status launch_out_prod(Launch &launch) {
+  return multiply(launch, transposed(factor(launch, 0)), transposed(factor(launch, 1)), 0);
+}
+
+namespace {
+
+Status multiply(Launch &launch, Factor weights, Factor inputs, int8_t cube_math_type) {
   const Layout &out = launch.out();
-  Layout w = launch.src(0), x = launch.src(1);
-  uint64_t w_address = launch.src_address(0), x_address = launch.src_address(1);
+  Layout w = weights.layout, x = inputs.layout;
+  uint64_t w_address = weights.address, x_address = inputs.address;
   int next_temp = 0;
   Status status;
   if (x.dtype != AIOCANN_F32) status = widen(launch, next_temp++, &x, &x_address);
@@ -69,7 +95,6 @@ Status launch_mul_mat(Launch &launch) {
     status = widen(launch, next_temp++, &w, &w_address);
   if (!status.is_ok()) return status;
 
-  const int8_t cube_math_type = static_cast<int8_t>(launch.integer(0));
   const bool one_matrix = w.ne[2] == 1 && w.ne[3] == 1;
   const bool one_product = one_matrix && rows_are_even(x) && rows_are_even(out);
   Product p;
@@ -92,4 +117,5 @@ Status launch_mul_mat(Launch &launch) {
                      launch.tensor(p.out), cube_math_type);
 }
 
+}  // namespace
 }  // namespace aiocann::core

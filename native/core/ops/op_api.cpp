@@ -80,8 +80,8 @@ int32_t infer_tensor(int32_t op, const aiocann_tensor *const *src, int32_t n_src
     out->mem = src[0]->mem;
     out->offset = src[0]->offset + static_cast<uint64_t>(view_offset);
   } else if (node.row->out_dtype == OutDtype::kDst) {
-    out->mem = src[1]->mem;
-    out->offset = src[1]->offset;
+    out->mem = src[n_src - 1]->mem;
+    out->offset = src[n_src - 1]->offset;
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 namespace aiocann::core {
 namespace {
 
+constexpr DtypeSet kSettable = dtype_bit(AIOCANN_F32) | dtype_bit(AIOCANN_I32);
 constexpr const char *kNo310PBf16 = "Ascend310P: no bf16";
 
 #define UNARY(name, text, aclnn) \
@@ -261,6 +262,21 @@ const OpRow kRows[] = {
      kNo310PBf16,
      temps_mul_mat,
      launch_mul_mat},
+    {"out_prod",
+     "b transposed times a, summed in float32.",
+     "a b",
+     2,
+     2,
+     "",
+     {kFloats, kFloats},
+     OutDtype::kF32,
+     "a (..., k, m), b (..., k, n) -> (..., n, m); leading axes of a divide those of b, neighbours "
+     "share",
+     shape_out_prod,
+     "aclnnMm aclnnBatchMatMul aclnnMatmul aclnnCast",
+     kNo310PBf16,
+     temps_mul_mat,
+     launch_out_prod},
     // ---- rows ----
     {"soft_max",
      "Softmax over the last axis of scale * x + slope(head) * mask.",
@@ -490,6 +506,63 @@ const OpRow kRows[] = {
      kNo310PBf16,
      temps_cpy,
      launch_cpy},
+    {"set_rows",
+     "Writes the rows of x into rows of dst, picked by number; the result is dst.",
+     "x ids dst",
+     3,
+     3,
+     "",
+     {kFloats, kIndices, kFloats},
+     OutDtype::kDst,
+     "x (..., r, k), ids (..., r), dst (..., n, k); leading axes of ids divide those of x and are "
+     "gone through again",
+     shape_set_rows,
+     "aclnnInplaceIndexCopy aclnnCast aclnnInplaceCopy",
+     kNo310PBf16,
+     temps_set_rows,
+     launch_set_rows},
+    {"set",
+     "a, with b in the place of a part of it.",
+     "a b",
+     2,
+     2,
+     "nb1:i nb2:i nb3:i offset:i",
+     {kSettable, kSettable},
+     OutDtype::kSame,
+     "shape of a; b lies inside, with strides and offset in bytes",
+     shape_into_part,
+     "aclnnInplaceCopy",
+     "",
+     nullptr,
+     launch_set},
+    {"acc",
+     "a, with b added to a part of it.",
+     "a b",
+     2,
+     2,
+     "nb1:i nb2:i nb3:i offset:i",
+     {dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32)},
+     OutDtype::kSame,
+     "shape of a; b lies inside, with strides and offset in bytes",
+     shape_into_part,
+     "aclnnInplaceCopy aclnnInplaceAdd",
+     "",
+     nullptr,
+     launch_acc},
+    {"concat",
+     "a and b, one after the other along an axis.",
+     "a b",
+     2,
+     2,
+     "axis:i",
+     {kPlain, kPlain},
+     OutDtype::kSame,
+     "shape of a, longer along the axis; other axes are equal",
+     shape_concat,
+     "aclnnInplaceCopy",
+     kNo310PBf16,
+     nullptr,
+     launch_concat},
     // ---- padding, repeating, cutting out ----
     {"repeat",
      "x, as often along each axis as it takes to fill a shape.",
@@ -589,6 +662,20 @@ const OpRow kRows[] = {
      kNo310PBf16,
      temps_diag_mask_inf,
      launch_diag_mask_inf},
+    {"timestep_embedding",
+     "Cosines, then sines of each timestep times falling frequencies.",
+     "timesteps",
+     1,
+     1,
+     "dim:i max_period:i",
+     {dtype_bit(AIOCANN_F32)},
+     OutDtype::kSame,
+     "(n,) -> (n, dim)",
+     shape_timesteps,
+     "aclnnArange aclnnInplaceMuls aclnnInplaceExp aclnnMul aclnnCos aclnnSin aclnnInplaceZero",
+     "",
+     temps_timestep_embedding,
+     launch_timestep_embedding},
     {"fill",
      "A tensor like x, full of one value.",
      "x",
@@ -784,7 +871,7 @@ Status infer(const NodeView &node, const char *soc_name, Layout *out, int64_t *v
       out->dtype = AIOCANN_I64;
       break;
     case OutDtype::kDst:
-      out->dtype = node.src[1]->dtype;
+      out->dtype = node.last().dtype;
       break;
     case OutDtype::kParameter:
       if (node.params[0].i < 0 || node.params[0].i > AIOCANN_Q8_0) {

@@ -27,7 +27,7 @@ enum class OutDtype {
   kF32,        ///< f32, whatever comes in
   kI64,        ///< i64, whatever comes in
   kParameter,  ///< given by the parameter "dtype"
-  kDst         ///< that of the second source, into which the op writes
+  kDst         ///< that of the last source, into which the op writes
 };
 
 struct OpRow;
@@ -41,6 +41,7 @@ struct NodeView {
   bool overlaps = false;  ///< cpy: source and destination share bytes without being the same
 
   bool has(int i) const { return i < n_src && src[i] != nullptr; }
+  const Layout &last() const { return *src[n_src - 1]; }
   /// "mul_mat(f16 (384, 384), f32 (4, 7, 384))"
   std::string describe() const;
   Status usage(const char *format, ...) const __attribute__((format(printf, 2, 3)));

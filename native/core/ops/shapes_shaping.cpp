@@ -155,4 +155,98 @@ Status shape_repeat_to(const NodeView &node, Layout *out, int64_t *) {
   return Status::ok();
 }
 
+Status shape_concat(const NodeView &node, Layout *out, int64_t *) {
+  const Layout &a = *node.src[0];
+  const Layout &b = *node.src[1];
+  const int64_t axis = node.params[0].i;
+  if (axis < 0 || axis >= kAxes) return node.usage("there is no such axis");
+  if (a.dtype != b.dtype) return node.unsupported("the dtypes differ");
+  take(a, out);
+  for (int i = 0; i < kAxes; ++i) {
+    if (i != axis && a.ne[i] != b.ne[i]) {
+      return node.usage("the shapes differ along another axis than the one that is joined");
+    }
+  }
+  if (__builtin_add_overflow(a.ne[axis], b.ne[axis], &out->ne[axis])) out->ne[axis] = INT64_MAX;
+  out->n_dims = std::max({a.n_dims, b.n_dims, static_cast<int32_t>(axis) + 1});
+  return Status::ok();
+}
+
+Status shape_into_part(const NodeView &node, Layout *out, int64_t *) {
+  const Layout &a = *node.src[0];
+  Layout part = *node.src[1];
+  if (a.dtype != part.dtype) return node.unsupported("the dtypes differ");
+  const int64_t size = dtype_size(a.dtype), offset = node.params[3].i;
+  part.nb[0] = size;
+  bool is_even = offset >= 0 && offset % size == 0;
+  for (int i = 1; i < kAxes; ++i) {
+    part.nb[i] = node.params[i - 1].i;
+    is_even = is_even && part.nb[i] >= 0 && part.nb[i] % size == 0;
+  }
+  if (!is_even) {
+    return node.usage("strides and offset must be multiples of %lld bytes and not negative",
+                      static_cast<long long>(size));
+  }
+  const uint64_t room = Layout::contiguous(a, a.dtype).extent(), bytes = part.extent();
+  if (bytes > room || static_cast<uint64_t>(offset) > room - bytes) {
+    return node.usage("%llu bytes at offset %lld end outside the first operand",
+                      static_cast<unsigned long long>(bytes), static_cast<long long>(offset));
+  }
+  take(a, out);
+  return Status::ok();
+}
+
+Status shape_set_rows(const NodeView &node, Layout *out, int64_t *) {
+  const Layout &x = *node.src[0];
+  const Layout &ids = *node.src[1];
+  const Layout &dst = *node.src[2];
+  if (x.ne[0] != dst.ne[0] || x.ne[2] != dst.ne[2] || x.ne[3] != dst.ne[3]) {
+    return node.usage("x and dst may differ in the number of their rows only");
+  }
+  if (ids.n_dims > 3) return node.usage("ids has %d axes; at most 3 are possible", ids.n_dims);
+  const auto divides = [](int64_t part, int64_t whole) {
+    return part == 0 ? whole == 0 : whole % part == 0;
+  };
+  if (ids.ne[0] != x.ne[1] || !divides(ids.ne[1], x.ne[2]) || !divides(ids.ne[2], x.ne[3])) {
+    return node.usage(
+        "ids must have one number for each row of x, and leading axes that divide those of x");
+  }
+  if (dst.ne[1] == 0 && !x.is_empty()) return node.usage("dst has no rows");
+  *out = dst;
+  return Status::ok();
+}
+
+Status shape_timesteps(const NodeView &node, Layout *out, int64_t *) {
+  const Layout &steps = *node.src[0];
+  const int64_t dim = node.params[0].i, period = node.params[1].i;
+  if (steps.n_dims != 1) return node.usage("timesteps has %d axes, not 1", steps.n_dims);
+  if (dim < 2 || dim > kFar) return node.usage("dim is %lld", static_cast<long long>(dim));
+  if (period < 1) return node.usage("max_period is %lld", static_cast<long long>(period));
+  out->n_dims = 2;
+  std::fill(out->ne, out->ne + kAxes, 1);
+  out->ne[0] = dim;
+  out->ne[1] = steps.ne[0];
+  return Status::ok();
+}
+
+Status shape_out_prod(const NodeView &node, Layout *out, int64_t *) {
+  const Layout &a = *node.src[0];
+  const Layout &b = *node.src[1];
+  if (a.ne[1] != b.ne[1]) {
+    return node.usage("the last axes but one differ (%lld and %lld); they are summed over",
+                      static_cast<long long>(a.ne[1]), static_cast<long long>(b.ne[1]));
+  }
+  for (int i = 2; i < kAxes; ++i) {
+    if (a.ne[i] == 0 ? b.ne[i] != 0 : b.ne[i] % a.ne[i] != 0) {
+      return node.usage("axis %d of the first operand must divide that of the second", -1 - i);
+    }
+    out->ne[i] = b.ne[i];
+  }
+  out->ne[0] = a.ne[0];
+  out->ne[1] = b.ne[0];
+  if (a.ne[1] == 0 && !out->is_empty()) return node.usage("the axis summed over has no elements");
+  out->n_dims = std::max({a.n_dims, b.n_dims, 2});
+  return Status::ok();
+}
+
 }  // namespace aiocann::core
