@@ -410,10 +410,11 @@ void lost_and_late_callbacks() {
     With setting("AIOCANN_COMPLETION", family);
     Runtime rt(1);
     aiocann_stream *streams[] = {rt.stream(), rt.stream(), rt.stream()};
-    aiocann_mem *mem = rt.allocate(64);
+    // One for each stream: nothing orders their fills.
+    aiocann_mem *mems[] = {rt.allocate(64), rt.allocate(64), rt.allocate(64)};
     CHECK_OK(sim().inject("callback_delay", "*", 0, 0));
     std::vector<aiocann_op *> ops;
-    for (aiocann_stream *stream : streams) ops.push_back(slow_fill(rt, stream, mem));
+    for (int i = 0; i < 3; ++i) ops.push_back(slow_fill(rt, streams[i], mems[i]));
     for (aiocann_op *op : ops) rt.loop.await(op);
     CHECK_EQ(rt.statistics().lost_callbacks, 3);
     sim().clear_faults();
@@ -427,17 +428,17 @@ void lost_and_late_callbacks() {
     for (aiocann_op *op : ops) finish(rt.loop, op);
     // This one never comes. What is behind it goes on.
     CHECK_OK(sim().inject("callback_drop", "*", 1, 0));
-    finish(rt.loop, slow_fill(rt, streams[1], mem));
+    finish(rt.loop, slow_fill(rt, streams[1], mems[1]));
     ++rt.lost;
     CHECK_EQ(rt.statistics().lost_callbacks, rt.lost);
-    finish(rt.loop, rt.fill(streams[1], mem, 3));
+    finish(rt.loop, rt.fill(streams[1], mems[1], 3));
     // And this one when everything is over.
     sim().clear_faults();
     CHECK_OK(sim().inject("callback_delay", "*", 1, 0));
-    finish(rt.loop, slow_fill(rt, streams[2], mem));
+    finish(rt.loop, slow_fill(rt, streams[2], mems[2]));
     ++rt.lost;
     sim().clear_faults();
-    aiocann_mem_release(mem);
+    for (aiocann_mem *mem : mems) aiocann_mem_release(mem);
     if (family == std::string("callback")) {
       rt.close(streams[1]);
       rt.close(streams[2]);

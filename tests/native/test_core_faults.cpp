@@ -311,7 +311,7 @@ void streams_run_out() {
   CHECK_OK(sim().configure("max_streams", "6"));
   {
     Runtime rt(1);
-    aiocann_mem *mem = rt.allocate(64);
+    aiocann_mem *mems[] = {rt.allocate(64), rt.allocate(64)};  // nothing orders the streams
     std::vector<aiocann_stream *> streams;
     aiocann_op *op = nullptr;
     for (;;) {
@@ -328,7 +328,7 @@ void streams_run_out() {
     std::vector<aiocann_op *> closing, making;
     for (int i = 0; i < 2; ++i) {
       finish(rt.loop, rt.mark(streams.back()));
-      aiocann_op_release(rt.fill(streams.back(), mem, i));
+      aiocann_op_release(rt.fill(streams.back(), mems[i], i));
       accepted(aiocann_stream_close(streams.back(), rt.loop.raw, &op));
       closing.push_back(op);
       aiocann_stream_release(streams.back());
@@ -345,12 +345,12 @@ void streams_run_out() {
     for (aiocann_op *each : closing) finish(rt.loop, each);
     for (size_t i = 0; i < 2; ++i) {
       streams.push_back(result<aiocann_stream>(rt.loop, making[i]));
-      finish(rt.loop, rt.fill(streams.back(), mem, 1));
+      finish(rt.loop, rt.fill(streams.back(), mems[i], 1));
     }
     fails(rt.loop, making[2], 207008);
     // Closing the runtime waits for no place.
     CHECK_OK(sim().hold(0, -1));
-    aiocann_op_release(rt.fill(streams.back(), mem, 1));
+    aiocann_op_release(rt.fill(streams.back(), mems[0], 1));
     aiocann_stream_release(streams.back());
     streams.pop_back();
     accepted(aiocann_stream_create(rt.device(0), -1, rt.loop.raw, &op));
@@ -360,7 +360,7 @@ void streams_run_out() {
     fails(rt.loop, op, AIOCANN_E_CLOSED);
     CHECK_OK(sim().release(0, -1));
     for (aiocann_stream *stream : streams) aiocann_stream_release(stream);
-    aiocann_mem_release(mem);
+    for (aiocann_mem *mem : mems) aiocann_mem_release(mem);
     aiocann_runtime_release(rt.raw);
     rt.raw = nullptr;
   }
