@@ -192,6 +192,12 @@ void requantise_any(T *data, aclDataType dtype, size_t n) {
 
 template <class Item>
 void gather_items(char *out, const char *in, ptrdiff_t stride, size_t n) {
+  if (stride == 0) {
+    Item value;
+    std::memcpy(&value, in, sizeof value);
+    for (size_t i = 0; i < n; ++i) std::memcpy(out + i * sizeof(Item), &value, sizeof(Item));
+    return;
+  }
   const ptrdiff_t step = stride * static_cast<ptrdiff_t>(sizeof(Item));
   for (size_t i = 0; i < n; ++i, in += step) std::memcpy(out + i * sizeof(Item), in, sizeof(Item));
 }

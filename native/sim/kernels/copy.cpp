@@ -136,6 +136,15 @@ void copy_view(ExecContext &context, const View &to, const View &from) {
   }
 }
 
+void fill_view(ExecContext &context, const View &to, const void *element) {
+  alignas(8) char value[16];
+  std::memcpy(value, element, size_of(to.dtype));
+  View everywhere = to;
+  everywhere.data = value;
+  std::fill_n(everywhere.stride, kMaxRank, int64_t{0});
+  copy_view(context, to, everywhere);
+}
+
 int copy_kernel(ExecContext &context, const void *args) {
   const auto &views = static_cast<const OpArgs *>(args)->views;
   for (size_t i = 0; i + 1 < views.size(); i += 2) copy_view(context, views[i], views[i + 1]);
@@ -144,14 +153,9 @@ int copy_kernel(ExecContext &context, const void *args) {
 
 int pad_kernel(ExecContext &context, const void *args) {
   const auto &op = *static_cast<const OpArgs *>(args);
-  alignas(8) char value[sizeof(PadParams::value)];
-  std::memcpy(value, op.as<PadParams>().value, sizeof value);
   copy_view(context, op.views[0], op.views[1]);
   for (size_t i = 2; i < op.views.size(); ++i) {
-    View filling = op.views[i];
-    filling.data = value;
-    std::fill_n(filling.stride, kMaxRank, int64_t{0});
-    copy_view(context, op.views[i], filling);
+    fill_view(context, op.views[i], op.as<PadParams>().value);
   }
   return 0;
 }

@@ -10,6 +10,9 @@ namespace aiocann::sim {
 /// to = from, both of one shape. They may not overlap unless they are the same view.
 void copy_view(ExecContext &context, const View &to, const View &from);
 
+/// Every element of `to` becomes the one given, which is of its type.
+void fill_view(ExecContext &context, const View &to, const void *element);
+
 /// Views: to, from, to, from, ... (each pair of one shape).
 int copy_kernel(ExecContext &context, const void *args);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/aclnn/executor.hpp"
+#include "sim/kernels/copy.hpp"
 #include "sim/kernels/loop.hpp"
 
 namespace aiocann::sim {
@@ -284,7 +285,16 @@ int glu_kernel(ExecContext &context, const void *args) {
 int fill_kernel(ExecContext &context, const void *args) {
   const auto &op = *static_cast<const OpArgs *>(args);
   const auto &p = op.as<FillParams>();
-  if (p.domain == Domain::kI64) {
+  if (p.step == 0 && p.int_step == 0) {
+    const View &view = op.views[0];
+    unsigned char element[16];
+    if (p.domain == Domain::kI64) {
+      write_elements(element, view.dtype, &p.int_value, 1);
+    } else {
+      write_elements(element, view.dtype, &p.value, 1);
+    }
+    fill_view(context, view, element);
+  } else if (p.domain == Domain::kI64) {
     run_fill<int64_t>(context, op.views[0], p.int_value, p.int_step);
   } else {
     run_fill<double>(context, op.views[0], p.value, p.step);
