@@ -32,10 +32,13 @@ __all__ = [
     "acc",
     "add",
     "add1",
+    "argmax",
+    "argsort",
     "cast",
     "clamp",
     "concat",
     "cont",
+    "conv_transpose_1d",
     "cos",
     "count_equal",
     "cpy",
@@ -48,6 +51,7 @@ __all__ = [
     "elu",
     "exp",
     "fill",
+    "flash_attn_ext",
     "geglu",
     "geglu_erf",
     "geglu_quick",
@@ -58,23 +62,27 @@ __all__ = [
     "group_norm",
     "hardsigmoid",
     "hardswish",
+    "im2col",
     "l2_norm",
     "leaky_relu",
     "log",
     "mean",
     "mul",
     "mul_mat",
+    "mul_mat_id",
     "neg",
     "norm",
     "out_prod",
     "pad",
     "pad_reflect_1d",
     "permute",
+    "pool_2d",
     "reglu",
     "relu",
     "repeat",
     "reshape",
     "rms_norm",
+    "rope",
     "scale",
     "set",
     "set_rows",
@@ -84,8 +92,10 @@ __all__ = [
     "sin",
     "soft_max",
     "softplus",
+    "solve_tri",
     "sqr",
     "sqrt",
+    "ssm_conv",
     "step",
     "sub",
     "sum",
@@ -132,6 +142,11 @@ _ACC, _SET, _SET_ROWS, _CONCAT = (
     OPS["concat"],
 )
 _TIMESTEP_EMBEDDING = OPS["timestep_embedding"]
+_MUL_MAT_ID = OPS["mul_mat_id"]
+_ROPE, _FLASH_ATTN_EXT = OPS["rope"], OPS["flash_attn_ext"]
+_ARGMAX, _ARGSORT, _SOLVE_TRI = OPS["argmax"], OPS["argsort"], OPS["solve_tri"]
+_IM2COL, _POOL_2D, _SSM_CONV = OPS["im2col"], OPS["pool_2d"], OPS["ssm_conv"]
+_CONV_TRANSPOSE_1D = OPS["conv_transpose_1d"]
 
 
 # ---- element by element ----
@@ -351,6 +366,25 @@ def out_prod(a: Tensor, b: Tensor) -> Tensor:
         The result is (..., n, m).
     """
     return build(_OUT_PROD, (a, b))
+
+
+def mul_mat_id(w: Tensor, x: Tensor, ids: Tensor) -> Tensor:
+    """Return, for each token, its row of `x` times the matrices that it chose.
+
+    Parameters
+    ----------
+    w : Tensor, (experts, n, k)
+        Weights.
+    x : Tensor, (tokens, used or 1, k)
+        Inputs: one row for each chosen matrix, or one for all of them.
+    ids : Tensor, (tokens, used), int32
+        Numbers of matrices. A number that is none is a device fault.
+
+    Returns
+    -------
+    Tensor, (tokens, used, n), float32
+    """
+    return build(_MUL_MAT_ID, (w, x, ids))
 
 
 # ---- rows ----
@@ -618,6 +652,183 @@ def fill(x: Tensor, value: float) -> Tensor:
     return build(_FILL, (x,), (float(value),))
 
 
+# ---- attention ----
+
+
+def rope(
+    x: Tensor,
+    positions: Tensor,
+    freq_factors: Tensor | None = None,
+    *,
+    n_dims: int,
+    mode: int = 0,
+    n_ctx_orig: int = 0,
+    freq_base: float = 10000.0,
+    freq_scale: float = 1.0,
+    ext_factor: float = 0.0,
+    attn_factor: float = 1.0,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    sections: Sequence[int] = (0, 0, 0, 0),
+) -> Tensor:
+    """Return `x` with rotary position embedding.
+
+    Parameters
+    ----------
+    x : Tensor, (batch, tokens, heads, n), float32 or float16
+        What is rotated; numbers beyond `n_dims` stay.
+    positions : Tensor, (tokens,), int32
+        Of each token. In modes 8, 24 and 40 four positions, ``(4 * tokens,)``: all
+        tokens' first ones come first.
+    freq_factors : Tensor, (n_dims / 2,), float32
+        Divide the frequencies.
+    mode
+        0: neighbours are a pair; 2: halves are (NeoX); 8: halves, turned by several
+        positions (M-RoPE); 24: the same for images; 40: the same, interleaved.
+    n_ctx_orig, ext_factor, beta_fast, beta_slow
+        YaRN's correction of contexts longer than trained; none with `ext_factor` 0.
+    freq_base, freq_scale
+        The frequencies: pair i turns by freq_scale * freq_base ** (-2i / n_dims).
+    attn_factor
+        Factor of the result.
+    sections
+        How many pairs each of the four positions turns.
+    """
+    srcs = (x, positions) if freq_factors is None else (x, positions, freq_factors)
+    parts = [int(n) for n in sections]
+    if len(parts) != 4:
+        raise usage(f"rope: {tuple(sections)} does not name 4 sections")
+    numbers = (freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow)
+    head = (int(n_dims), int(mode), int(n_ctx_orig))
+    return build(_ROPE, srcs, (*head, *map(float, numbers), *parts))
+
+
+def flash_attn_ext(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float,
+    max_bias: float = 0.0,
+    logit_softcap: float = 0.0,
+) -> Tensor:
+    """Return the attention softmax(scale * q @ k.T + slope * mask) @ v, as float32.
+
+    Parameters
+    ----------
+    q : Tensor, (batch, heads, m, d)
+        Queries.
+    k, v : Tensor, (batch, key heads, n, d), float16
+        Keys and values; `heads` is a multiple of `key heads`.
+    mask : Tensor, (batch or 1, heads or 1, m or more, n), float16
+        Added to the scores.
+    scale
+        Factor of the scores.
+    max_bias
+        ALiBi's: with more than 0, each head multiplies the mask by its own slope.
+    logit_softcap
+        Must be 0: the device has none.
+
+    Returns
+    -------
+    Tensor, (batch, m, heads, d), float32
+    """
+    srcs = (q, k, v) if mask is None else (q, k, v, mask)
+    params = (float(scale), float(max_bias), float(logit_softcap))
+    return build(_FLASH_ATTN_EXT, srcs, params)
+
+
+# ---- order ----
+
+
+def argmax(x: Tensor) -> Tensor:
+    """Return where the largest number of each row is, as int32: (..., n) -> (...)."""
+    return build(_ARGMAX, (x,))
+
+
+def argsort(x: Tensor, *, descending: bool = False) -> Tensor:
+    """Return the order of each row's numbers, as int32; equal ones stay in order."""
+    return build(_ARGSORT, (x,), (int(descending),))
+
+
+def solve_tri(a: Tensor, b: Tensor) -> Tensor:
+    """Return the x of a @ x = b; only the lower triangle of `a` (..., n, n) counts."""
+    return build(_SOLVE_TRI, (a, b))
+
+
+# ---- windows ----
+
+
+def im2col(
+    kernel: Tensor,
+    x: Tensor,
+    *,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    is_2d: bool = True,
+    dtype: DType | object = "f32",
+) -> Tensor:
+    """Return the elements that a kernel's window sees at each place, in rows.
+
+    Parameters
+    ----------
+    kernel : Tensor, (oc, ic, kh, kw), or (oc, ic, kw)
+        Only its shape counts.
+    x : Tensor, (n, ic, h, w), or (n, ic, w)
+        Images, or rows where `is_2d` is false.
+    stride, padding, dilation : sequence of int
+        Along w, then along h.
+    dtype
+        Of the result.
+
+    Returns
+    -------
+    Tensor, (n, oh, ow, ic * kh * kw), or (n, ow, ic * kw)
+    """
+    pairs = [_pair(given, "im2col") for given in (stride, padding, dilation)]
+    numbers = [n for pair in pairs for n in pair]
+    params = (dtype_of(dtype).value, *numbers, int(is_2d))
+    return build(_IM2COL, (kernel, x), params)
+
+
+def pool_2d(
+    x: Tensor,
+    kernel: Sequence[int],
+    *,
+    average: bool = False,
+    stride: Sequence[int] | None = None,
+    padding: Sequence[int] = (0, 0),
+) -> Tensor:
+    """Return the largest number, or the mean, of each window of the last two axes.
+
+    `kernel`, `stride` (default: the kernel) and `padding` are given along the last
+    axis, then along the one before. Padding counts as zeros in means.
+    """
+    window = _pair(kernel, "pool_2d")
+    steps = window if stride is None else _pair(stride, "pool_2d")
+    params = (int(average), *window, *steps, *_pair(padding, "pool_2d"))
+    return build(_POOL_2D, (x,), params)
+
+
+def conv_transpose_1d(w: Tensor, x: Tensor, *, stride: int = 1) -> Tensor:
+    """Return `x` (ic, l) convolved, transposed, with `w` (ic, oc, k).
+
+    The result is (oc, (l - 1) * stride + k).
+    """
+    return build(_CONV_TRANSPOSE_1D, (w, x), (int(stride),))
+
+
+def ssm_conv(x: Tensor, kernel: Tensor) -> Tensor:
+    """Return each channel of `x` convolved with its own row of `kernel`.
+
+    `x` is (n, channels, k - 1 + l), `kernel` (channels, k), and the result
+    (n, l, channels).
+    """
+    return build(_SSM_CONV, (x, kernel))
+
+
 # ---- views ----
 
 
@@ -700,6 +911,13 @@ def _part(
             )
         steps[:n] = given
     return (*steps[1:MAX_DIMS], int(offset))
+
+
+def _pair(values: Sequence[int], op: str) -> tuple[int, int]:
+    """Return two numbers, the first for the last axis."""
+    if len(values) != 2:
+        raise usage(f"{op}: {tuple(values)} must be two numbers, one for each axis")
+    return int(values[0]), int(values[1])
 
 
 def _extents(shape: list[int], op: str) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["OPS", "Op", "Rule", "infer", "pack_layout", "supports"]
 
 MAX_SRC = 4
-MAX_PARAMS = 8
+MAX_PARAMS = 16
 _MAX_REMEMBERED = 1 << 16
 
 # aiocann_tensor up to its strides, and the rest; aiocann_node up to its parameters.

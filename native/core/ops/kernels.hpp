@@ -33,6 +33,8 @@ Status launch_copy(Launch &launch);
 void temps_mul_mat(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_mul_mat(Launch &launch);
 Status launch_out_prod(Launch &launch);
+void temps_mul_mat_id(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_mul_mat_id(Launch &launch);
 
 void temps_soft_max(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_soft_max(Launch &launch);
@@ -84,6 +86,27 @@ void temps_set_rows(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_set_rows(Launch &launch);
 void temps_timestep_embedding(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_timestep_embedding(Launch &launch);
+void temps_rope(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_rope(Launch &launch);
+void temps_flash_attn_ext(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_flash_attn_ext(Launch &launch);
+
+Status launch_argmax(Launch &launch);
+void temps_argsort(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_argsort(Launch &launch);
+void temps_solve_tri(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_solve_tri(Launch &launch);
+
+void temps_im2col(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_im2col(Launch &launch);
+Status launch_pool_2d(Launch &launch);
+void temps_conv_transpose_1d(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_conv_transpose_1d(Launch &launch);
+Status launch_ssm_conv(Launch &launch);
+
+/// ALiBi: heads up to the largest power of two get powers of one base, the others odd powers of its
+/// root.
+double alibi_slope(double max_bias, int64_t n_heads, int64_t head);
 
 /// out = src converted to the dtype of out; both have the same shape.
 Status convert(Launch &launch, aclTensor *src, int32_t src_dtype, aclTensor *out,

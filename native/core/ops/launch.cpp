@@ -1,5 +1,6 @@
 #include "core/ops/launch.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -89,6 +90,19 @@ aclScalar *Launch::scalar(double value) {
   return made;
 }
 
+aclTensorList *Launch::list(aclTensor *tensor) {
+  if (tensor == nullptr) return nullptr;
+  aclTensorList *made = api_.aclCreateTensorList(&tensor, 1);
+  if (made == nullptr) {
+    fail_to_create("aclCreateTensorList");
+    return nullptr;
+  }
+  // Destroyed with the list from here on.
+  tensors_.erase(std::find(tensors_.begin(), tensors_.end(), tensor));
+  lists_.push_back(made);
+  return made;
+}
+
 aclIntArray *Launch::ints(std::initializer_list<int64_t> values) {
   aclIntArray *made = api_.aclCreateIntArray(values.begin(), values.size());
   if (made == nullptr) {
@@ -136,11 +150,13 @@ void Launch::fail_to_create(const char *call) {
 }
 
 void Launch::release() {
-  const auto count = tensors_.size() + scalars_.size() + arrays_.size();
+  const auto count = tensors_.size() + lists_.size() + scalars_.size() + arrays_.size();
   for (aclTensor *tensor : tensors_) api_.aclDestroyTensor(tensor);
+  for (aclTensorList *list : lists_) api_.aclDestroyTensorList(list);
   for (aclScalar *scalar : scalars_) api_.aclDestroyScalar(scalar);
   for (aclIntArray *array : arrays_) api_.aclDestroyIntArray(array);
   tensors_.clear();
+  lists_.clear();
   scalars_.clear();
   arrays_.clear();
   failed_ = Status::ok();

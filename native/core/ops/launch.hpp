@@ -50,6 +50,8 @@ class Launch {
   aclTensor *src_tensor(int i) { return tensor(src_address(i), src(i)); }
   aclTensor *out_tensor() { return tensor(out_address(), out()); }
   aclScalar *scalar(double value);  ///< float32
+  /// A list of one; it takes the descriptor over.
+  aclTensorList *list(aclTensor *tensor);
   aclIntArray *ints(std::initializer_list<int64_t> values);
 
   /// Both phases of an aclnn function: use with ACLNN(aclnnAdd), then the arguments before the
@@ -81,6 +83,7 @@ class Launch {
   const BoundNode *node_ = nullptr;
   Status failed_;
   std::vector<aclTensor *> tensors_;
+  std::vector<aclTensorList *> lists_;
   std::vector<aclScalar *> scalars_;
   std::vector<aclIntArray *> arrays_;
 };

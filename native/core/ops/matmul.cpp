@@ -118,4 +118,72 @@ Status multiply(Launch &launch, Factor weights, Factor inputs, int8_t cube_math_
 }
 
 }  // namespace
+namespace {
+
+/// The matrices that one token uses: (used, n, k).
+Layout chosen(const Layout &experts, int64_t used, int32_t dtype) {
+  Layout some = experts;
+  some.ne[2] = used;
+  return Layout::contiguous(some, dtype);
+}
+
+uint64_t bytes_of(const Layout &layout) {
+  return static_cast<uint64_t>(layout.elements() * dtype_size(layout.dtype));
+}
+
+}  // namespace
+
+// The chosen matrices; they and x in float32, where they have to be.
+void temps_mul_mat_id(const NodeView &node, const Layout &, Temps *temps) {
+  const Layout &w = *node.src[0];
+  const int64_t used = node.src[2]->ne[0];
+  temps->add(bytes_of(chosen(w, used, w.dtype)));
+  if (node.src[1]->dtype != AIOCANN_F32) temps->add(f32_bytes(*node.src[1]));
+  if (w.dtype == AIOCANN_BF16) temps->add(bytes_of(chosen(w, used, AIOCANN_F32)));
+}
+
+// Token by token: its matrices are gathered, then each is multiplied with its row of x.
+Status launch_mul_mat_id(Launch &launch) {
+  const Layout &w = launch.src(0), &ids = launch.src(2), &out = launch.out();
+  Layout x = launch.src(1);
+  uint64_t x_address = launch.src_address(1);
+  int next_temp = 1;
+  Status status;
+  if (x.dtype != AIOCANN_F32) status = widen(launch, next_temp++, &x, &x_address);
+  const int64_t used = ids.ne[0];
+  for (int64_t token = 0; token < ids.ne[1] && status.is_ok(); ++token) {
+    Layout some = chosen(w, used, w.dtype);
+    uint64_t address = launch.temp(0);
+    const auto batch = [](uint64_t where, const Layout &layout) {
+      View view = matrix(where, layout, layout.ne[1]);
+      return view.push(layout.ne[2], layout.nb[2]);
+    };
+    View index;
+    index.address = launch.src_address(2) + static_cast<uint64_t>(token * ids.nb[1]);
+    index.dtype = ids.dtype;
+    index.push(used, ids.nb[0]);
+    status = launch.call(ACLNN(aclnnIndexSelect), launch.tensor(batch(launch.src_address(0), w)),
+                         int64_t{0}, launch.tensor(index), launch.tensor(batch(address, some)));
+    if (status.is_ok() && w.dtype == AIOCANN_BF16)
+      status = widen(launch, next_temp, &some, &address);
+    if (!status.is_ok()) return status;
+    View factor = batch(address, some);
+    std::swap(factor.ne[0], factor.ne[1]);
+    std::swap(factor.nb[0], factor.nb[1]);
+    // (used or 1, 1, k) and (used, 1, n)
+    const auto rows = [](uint64_t where, const Layout &layout, int64_t at) {
+      View view;
+      view.address = where + static_cast<uint64_t>(at * layout.nb[2]);
+      view.dtype = layout.dtype;
+      return view.push(layout.ne[0], layout.nb[0])
+          .push(1, layout.nb[1])
+          .push(layout.ne[1], layout.nb[1]);
+    };
+    status = launch.call(ACLNN(aclnnBatchMatMul), launch.tensor(rows(x_address, x, token)),
+                         launch.tensor(factor),
+                         launch.tensor(rows(launch.out_address(), out, token)), int8_t{0});
+  }
+  return status;
+}
+
 }  // namespace aiocann::core

@@ -34,6 +34,7 @@ Infos::Infos() {
     info.shape = row.shape;
     info.out_dtype = row.out_dtype == OutDtype::kF32         ? "f32"
                      : row.out_dtype == OutDtype::kI64       ? "i64"
+                     : row.out_dtype == OutDtype::kI32       ? "i32"
                      : row.out_dtype == OutDtype::kParameter ? "as given"
                      : row.out_dtype == OutDtype::kDst       ? "that of dst"
                                                              : "that of the first";

@@ -277,6 +277,20 @@ const OpRow kRows[] = {
      kNo310PBf16,
      temps_mul_mat,
      launch_out_prod},
+    {"mul_mat_id",
+     "x times transposed matrices that ids choose for each token, summed in float32.",
+     "w x ids",
+     3,
+     3,
+     "",
+     {kFloats, kFloats, dtype_bit(AIOCANN_I32)},
+     OutDtype::kF32,
+     "w (experts, n, k), x (tokens, used or 1, k), ids (tokens, used) -> (tokens, used, n)",
+     shape_mul_mat_id,
+     "aclnnIndexSelect aclnnBatchMatMul aclnnCast",
+     kNo310PBf16,
+     temps_mul_mat_id,
+     launch_mul_mat_id},
     // ---- rows ----
     {"soft_max",
      "Softmax over the last axis of scale * x + slope(head) * mask.",
@@ -690,6 +704,141 @@ const OpRow kRows[] = {
      "",
      nullptr,
      launch_fill},
+    // ---- attention ----
+    {"rope",
+     "x turned by angles that grow with its position: rotary position embedding.",
+     "x positions freq_factors?",
+     2,
+     3,
+     "n_dims:i mode:i n_ctx_orig:i freq_base:f freq_scale:f ext_factor:f attn_factor:f beta_fast:f "
+     "beta_slow:f section0:i section1:i section2:i section3:i",
+     {dtype_bit(AIOCANN_F32) | dtype_bit(AIOCANN_F16), dtype_bit(AIOCANN_I32),
+      dtype_bit(AIOCANN_F32)},
+     OutDtype::kSame,
+     "shape of x (batch, tokens, heads, n); positions (tokens,), in modes 8, 24 and 40 four times "
+     "as many",
+     shape_rope,
+     "aclnnRotaryPositionEmbedding aclnnArange aclnnPowScalarTensor aclnnInplaceDiv "
+     "aclnnInplaceMuls aclnnInplaceAdds aclnnInplaceMul aclnnClamp aclnnCast aclnnMul aclnnCos "
+     "aclnnSin aclnnInplaceCopy",
+     "Ascend310P: whole, contiguous rows, by halves alone",
+     temps_rope,
+     launch_rope},
+    {"flash_attn_ext",
+     "Attention: softmax(scale * q k^T + slope * mask) v.",
+     "q k v mask?",
+     3,
+     4,
+     "scale:f max_bias:f logit_softcap:f",
+     {kFloats, dtype_bit(AIOCANN_F16), dtype_bit(AIOCANN_F16), dtype_bit(AIOCANN_F16)},
+     OutDtype::kF32,
+     "q (batch, heads, m, d), k and v (batch, key heads, n, d) -> (batch, m, heads, d); mask "
+     "(batch or 1, heads or 1, m or more, n)",
+     shape_flash_attn_ext,
+     "aclnnFusedInferAttentionScoreV2 aclnnCast aclnnInplaceCopy aclnnInplaceZero aclnnMuls",
+     "Ascend310P: none",
+     temps_flash_attn_ext,
+     launch_flash_attn_ext},
+    // ---- order ----
+    {"argmax",
+     "Where the largest number of each row is; the first of several.",
+     "x",
+     1,
+     1,
+     "",
+     {dtype_bit(AIOCANN_F32)},
+     OutDtype::kI32,
+     "(..., n) -> (...)",
+     shape_argmax,
+     "aclnnArgMax",
+     "",
+     nullptr,
+     launch_argmax},
+    {"argsort",
+     "The numbers of the columns, in the order of their values.",
+     "x",
+     1,
+     1,
+     "descending:i",
+     {dtype_bit(AIOCANN_F32)},
+     OutDtype::kI32,
+     "shape of x",
+     shape_same,
+     "aclnnArgsort aclnnCast",
+     "",
+     temps_argsort,
+     launch_argsort},
+    {"solve_tri",
+     "Solves a x = b; a is lower triangular.",
+     "a b",
+     2,
+     2,
+     "",
+     {dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32)},
+     OutDtype::kSame,
+     "a (..., n, n), b (..., n, m) -> (..., n, m)",
+     shape_solve_tri,
+     "aclnnTriangularSolve",
+     "",
+     temps_solve_tri,
+     launch_solve_tri},
+    // ---- windows ----
+    {"im2col",
+     "The elements that each place of a kernel's window sees, in rows.",
+     "kernel x",
+     2,
+     2,
+     "dtype:i s0:i s1:i p0:i p1:i d0:i d1:i is_2d:i",
+     {kFloats, kFloats},
+     OutDtype::kParameter,
+     "kernel (oc, ic, kh, kw), x (n, ic, h, w) -> (n, oh, ow, ic * kh * kw); 1-D: without h",
+     shape_im2col,
+     "aclnnIm2col aclnnCast",
+     kNo310PBf16,
+     temps_im2col,
+     launch_im2col},
+    {"pool_2d",
+     "The largest number, or the mean, of each window.",
+     "x",
+     1,
+     1,
+     "average:i k0:i k1:i s0:i s1:i p0:i p1:i",
+     {dtype_bit(AIOCANN_F32)},
+     OutDtype::kSame,
+     "(..., h, w) -> (..., oh, ow)",
+     shape_pool_2d,
+     "aclnnAvgPool2d aclnnMaxPool",
+     "Ascend310P: means alone",
+     nullptr,
+     launch_pool_2d},
+    {"conv_transpose_1d",
+     "Transposed convolution along the last axis.",
+     "w x",
+     2,
+     2,
+     "stride:i",
+     {dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32)},
+     OutDtype::kF32,
+     "w (ic, oc, k), x (ic, l) -> (oc, (l - 1) * s0 + k)",
+     shape_conv_transpose_1d,
+     "aclnnConvolution aclnnInplaceZero aclnnInplaceAdd",
+     "",
+     temps_conv_transpose_1d,
+     launch_conv_transpose_1d},
+    {"ssm_conv",
+     "Each channel convolved with a kernel of its own.",
+     "x kernel",
+     2,
+     2,
+     "",
+     {dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32)},
+     OutDtype::kSame,
+     "x (n, channels, k - 1 + l), kernel (channels, k) -> (n, l, channels)",
+     shape_ssm_conv,
+     "aclnnConvolution",
+     "",
+     nullptr,
+     launch_ssm_conv},
     // ---- views ----
     {"reshape",
      "The same elements in another shape.",
@@ -779,6 +928,8 @@ bool is_whole(const Layout &layout) {
 }
 
 }  // namespace
+
+bool on_310p(const NodeView &node) { return is_310p(node.soc); }
 
 int32_t op_count() { return kCount; }
 
@@ -870,6 +1021,9 @@ Status infer(const NodeView &node, const char *soc_name, Layout *out, int64_t *v
     case OutDtype::kI64:
       out->dtype = AIOCANN_I64;
       break;
+    case OutDtype::kI32:
+      out->dtype = AIOCANN_I32;
+      break;
     case OutDtype::kDst:
       out->dtype = node.last().dtype;
       break;
@@ -887,7 +1041,9 @@ Status infer(const NodeView &node, const char *soc_name, Layout *out, int64_t *v
       break;
   }
   *view_offset = 0;
-  Status status = row.shape_rule(node, out, view_offset);
+  NodeView seen = node;
+  if (soc_name != nullptr) seen.soc = soc_name;
+  Status status = row.shape_rule(seen, out, view_offset);
   if (!status.is_ok()) return status;
   // Views and cpy say how their result lies; everything else makes a new, contiguous tensor.
   if (row.launch != nullptr && row.out_dtype != OutDtype::kDst)

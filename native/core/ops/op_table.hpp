@@ -26,6 +26,7 @@ enum class OutDtype {
   kSame,       ///< that of the first source
   kF32,        ///< f32, whatever comes in
   kI64,        ///< i64, whatever comes in
+  kI32,        ///< i32, whatever comes in
   kParameter,  ///< given by the parameter "dtype"
   kDst         ///< that of the last source, into which the op writes
 };
@@ -38,6 +39,7 @@ struct NodeView {
   const Layout *src[AIOCANN_MAX_SRC] = {};
   int32_t n_src = 0;
   const aiocann_param *params = nullptr;
+  const char *soc = "";   ///< whose rules hold
   bool overlaps = false;  ///< cpy: source and destination share bytes without being the same
 
   bool has(int i) const { return i < n_src && src[i] != nullptr; }
@@ -56,7 +58,7 @@ using ShapeRule = Status (*)(const NodeView &node, Layout *out, int64_t *offset)
 /// planned with the intermediates of the graph, so that nothing else lives in it until the node's
 /// last call has been enqueued.
 struct Temps {
-  static constexpr int kMax = 4;
+  static constexpr int kMax = 6;
   int n = 0;
   uint64_t bytes[kMax] = {};
   void add(uint64_t size) { bytes[n++] = size; }
@@ -80,6 +82,9 @@ struct OpRow {
   TempRule temps;   ///< nullptr: none
   LaunchFn launch;  ///< nullptr: a view, no device work
 };
+
+/// Is the node for an Ascend310P, which lacks some of what others have?
+bool on_310p(const NodeView &node);
 
 int32_t op_count();
 const OpRow *op_row(int32_t op);         ///< nullptr: out of range

@@ -95,6 +95,24 @@ Status shape_mul_mat(const NodeView &node, Layout *out, int64_t *) {
   return Status::ok();
 }
 
+Status shape_mul_mat_id(const NodeView &node, Layout *out, int64_t *) {
+  const Layout &w = *node.src[0];
+  const Layout &x = *node.src[1];
+  const Layout &ids = *node.src[2];
+  if (w.ne[0] != x.ne[0] || w.ne[0] == 0 || w.ne[3] != 1)
+    return node.usage("w must be (experts, n, k) and x (tokens, used or 1, k)");
+  if (x.ne[3] != 1 || ids.rows() != ids.ne[1] || ids.ne[1] != x.ne[2] ||
+      (x.ne[1] != 1 && x.ne[1] != ids.ne[0]))
+    return node.usage("ids must be (tokens, used) for x (tokens, used or 1, k)");
+  if (w.ne[2] == 0 && !ids.is_empty()) return node.usage("there are no experts");
+  out->ne[0] = w.ne[1];
+  out->ne[1] = ids.ne[0];
+  out->ne[2] = ids.ne[1];
+  out->ne[3] = 1;
+  out->n_dims = 3;
+  return Status::ok();
+}
+
 Status shape_soft_max(const NodeView &node, Layout *out, int64_t *offset) {
   const Layout &x = *node.src[0];
   const double max_bias = node.params[1].f;

@@ -11,18 +11,6 @@ constexpr int64_t kLastAxis = kAxes - 1;
 /// Nothing but the softmax itself.
 bool is_plain(const NodeView &node) { return !node.has(1) && node.params[0].f == 1; }
 
-/// ALiBi: heads up to the largest power of two get powers of one base, the others odd powers of its
-/// root.
-double slope(double max_bias, int64_t n_heads, int64_t head) {
-  int64_t low = 1;
-  while (low * 2 <= n_heads) low *= 2;
-  if (head < low) {
-    return std::exp2(-max_bias / static_cast<double>(low) * static_cast<double>(head + 1));
-  }
-  return std::exp2(-max_bias / 2 / static_cast<double>(low) *
-                   static_cast<double>(2 * (head - low) + 1));
-}
-
 /// The mask of `layout`'s shape that belongs to rows 0 .. n-1 (it may have more rows than there
 /// are).
 Layout first_rows(const Layout &mask, int64_t n) {
@@ -61,12 +49,22 @@ Status add_biased_mask(Launch &launch, aclTensor *x, uint64_t scores, double sca
         launch.src_address(1) + static_cast<uint64_t>(h % mask.ne[2] * mask.nb[2]);
     status = launch.call(ACLNN(aclnnInplaceAdd), launch.tensor(split.of_big(at, head)),
                          launch.tensor(split.of_small(mask_at, head_mask)),
-                         launch.scalar(slope(max_bias, all.ne[2], h)));
+                         launch.scalar(alibi_slope(max_bias, all.ne[2], h)));
   }
   return status;
 }
 
 }  // namespace
+
+double alibi_slope(double max_bias, int64_t n_heads, int64_t head) {
+  int64_t low = 1;
+  while (low * 2 <= n_heads) low *= 2;
+  if (head < low) {
+    return std::exp2(-max_bias / static_cast<double>(low) * static_cast<double>(head + 1));
+  }
+  return std::exp2(-max_bias / 2 / static_cast<double>(low) *
+                   static_cast<double>(2 * (head - low) + 1));
+}
 
 void temps_soft_max(const NodeView &node, const Layout &out, Temps *temps) {
   if (is_plain(node)) return;
