@@ -33,6 +33,7 @@ def line_of(site: object, contains: str) -> bool:
 
 def one_of_each(x: aiocann.Tensor, ids: aiocann.Tensor) -> dict[str, aiocann.Tensor]:
     """Build a node of every op there is."""
+    square = ops.view(x, (1, 1, 4, 4))
     special: dict[str, Callable[[], aiocann.Tensor]] = {
         "scale": lambda: ops.scale(x, 2.0, 1.0),
         "clamp": lambda: ops.clamp(x, -1, 1),
@@ -52,6 +53,19 @@ def one_of_each(x: aiocann.Tensor, ids: aiocann.Tensor) -> dict[str, aiocann.Ten
         "diag": lambda: ops.diag(ops.view(x, (1, 4))),
         "diag_mask_inf": lambda: ops.diag_mask_inf(x, 3),
         "fill": lambda: ops.fill(x, 1.5),
+        "rope": lambda: ops.rope(ops.view(x, (1, 3, 1, 4)), ids, n_dims=2),
+        "flash_attn_ext": lambda: ops.flash_attn_ext(
+            square,
+            ops.cast(square, aiocann.F16),
+            ops.cast(square, aiocann.F16),
+            scale=1,
+        ),
+        "mul_mat_id": lambda: ops.mul_mat_id(
+            ops.view(x, (3, 1, 4)), ops.view(x, (1, 3, 4)), ops.view(ids, (1, 3))
+        ),
+        "im2col": lambda: ops.im2col(square, square, dtype=aiocann.F16),
+        "pool_2d": lambda: ops.pool_2d(x, (2, 2)),
+        "conv_transpose_1d": lambda: ops.conv_transpose_1d(ops.view(x, (4, 1, 4)), x),
         "get_rows": lambda: ops.get_rows(x, ids),
         "cast": lambda: ops.cast(x, aiocann.F16),
         "cpy": lambda: ops.cont(ops.cpy(x, ops.dup(x))),
@@ -482,4 +496,4 @@ def test_struct_sizes_are_those_of_the_abi() -> None:
     from aiocann import optable
 
     assert ffi.sizeof("aiocann_tensor") == optable._LAYOUT.size + optable.PLACE.size
-    assert ffi.sizeof("aiocann_node") == optable.NODE_HEAD.size + 64
+    assert ffi.sizeof("aiocann_node") == optable.NODE_HEAD.size + 8 * optable.MAX_PARAMS

@@ -19,6 +19,65 @@ void take(Tensor &t) {
   }
 }
 
+/// Products and attention with queries of many tiles, and windows.
+void take_more() {
+  const int64_t heads = 3, queries = 150, keys = 700, width = 32;
+  Tensor q({1, heads, queries, width}, ACL_FLOAT16), k({1, 1, keys, width}, ACL_FLOAT16),
+      v({1, 1, keys, width}, ACL_FLOAT16), seen({1, heads, queries, width}, ACL_FLOAT16);
+  for (Tensor *t : {&q, &k, &v}) t->random();
+  const aclTensor *key = k.release(), *value = v.release();
+  aclTensorList *key_list = aclCreateTensorList(&key, 1);
+  aclTensorList *value_list = aclCreateTensorList(&value, 1);
+  char layout[] = "BNSD";
+  execute(
+      [&](auto *w, auto *e) {
+        return aclnnFusedInferAttentionScoreV2GetWorkspaceSize(
+            q, key_list, value_list, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+            nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+            nullptr, nullptr, nullptr, nullptr, nullptr, heads, 0.2, 65535, 65535, layout, 1, 0, 0,
+            0, 0, false, 0, 0, seen, nullptr, w, e);
+      },
+      aclnnFusedInferAttentionScoreV2);
+  take(seen);
+  CHECK_OK(aclDestroyTensorList(key_list));
+  CHECK_OK(aclDestroyTensorList(value_list));
+
+  const int64_t n = 1500, depth = 1024;
+  Tensor weight({n, depth}, ACL_INT8), scale({n}, ACL_FLOAT16);
+  weight.random(-100, 100);
+  scale.random(0.01, 0.1);
+  const int64_t turned[] = {depth, n}, strides[] = {1, depth}, storage = n * depth;
+  aclTensor *columns = aclCreateTensor(turned, 2, ACL_INT8, strides, 0, ACL_FORMAT_ND, &storage, 1,
+                                       weight.address());
+  for (const int64_t m : {2, 30}) {
+    Tensor x({m, depth}, ACL_FLOAT16), y({m, n}, ACL_FLOAT16);
+    x.random();
+    execute(
+        [&](auto *w, auto *e) {
+          return aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(x, columns, scale, nullptr, nullptr,
+                                                               nullptr, nullptr, 0, y, w, e);
+        },
+        aclnnWeightQuantBatchMatmulV2);
+    take(y);
+  }
+  CHECK_OK(aclDestroyTensor(columns));
+
+  Tensor image({2, 8, 50, 60}, ACL_FLOAT), kernel({8, 8, 3, 3}, ACL_FLOAT),
+      convolved({2, 8, 50, 60}, ACL_FLOAT);
+  image.random();
+  kernel.random();
+  Ints one({1, 1}), none({0, 0});
+  for (const bool transposed : {false, true}) {
+    execute(
+        [&](auto *w, auto *e) {
+          return aclnnConvolutionGetWorkspaceSize(image, kernel, nullptr, one, one, one, transposed,
+                                                  none, 1, convolved, 0, w, e);
+        },
+        aclnnConvolution);
+    take(convolved);
+  }
+}
+
 /// Large enough that every engine cuts its work into several pieces.
 uint64_t results() {
   const int64_t m = 700, k = 190, n = 1100;
@@ -110,6 +169,7 @@ uint64_t results() {
               auto *e) { return aclnnConstantPadNdGetWorkspaceSize(c, pad, one, wider, w, e); },
           aclnnConstantPadNd);
   take(wider);
+  take_more();
   return digest;
 }
 

@@ -819,7 +819,7 @@ const OpRow kRows[] = {
      "stride:i",
      {dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32)},
      OutDtype::kF32,
-     "w (ic, oc, k), x (ic, l) -> (oc, (l - 1) * s0 + k)",
+     "w (ic, oc, k), x (ic, l) -> (oc, (l - 1) * stride + k)",
      shape_conv_transpose_1d,
      "aclnnConvolution aclnnInplaceZero aclnnInplaceAdd",
      "",
