@@ -27,10 +27,6 @@ Layout inner(const Layout &wide, int64_t width) {
   return part;
 }
 
-uint64_t bytes_of(const Layout &layout) {
-  return static_cast<uint64_t>(layout.elements() * dtype_size(layout.dtype));
-}
-
 /// The result as the device gives it: (batch, heads, m, d).
 Layout raw_result(const NodeView &node) {
   Layout raw = *node.src[0];
@@ -102,11 +98,11 @@ Status shape_flash_attn_ext(const NodeView &node, Layout *out, int64_t *) {
 }
 
 void temps_flash_attn_ext(const NodeView &node, const Layout &, Temps *temps) {
-  temps->add(bytes_of(widened(*node.src[0])));
-  temps->add(bytes_of(raw_result(node)));
-  if (has_slopes(node)) temps->add(bytes_of(biased_mask(node)));
+  temps->add(own_bytes(widened(*node.src[0])));
+  temps->add(own_bytes(raw_result(node)));
+  if (has_slopes(node)) temps->add(own_bytes(biased_mask(node)));
   for (int i = 1; i < 3; ++i) {
-    if (node.src[i]->ne[0] % kWidthUnit != 0) temps->add(bytes_of(widened(*node.src[i])));
+    if (node.src[i]->ne[0] % kWidthUnit != 0) temps->add(own_bytes(widened(*node.src[i])));
   }
 }
 

@@ -117,18 +117,11 @@ Status multiply(Launch &launch, Factor weights, Factor inputs, int8_t cube_math_
                      launch.tensor(p.out), cube_math_type);
 }
 
-}  // namespace
-namespace {
-
 /// The matrices that one token uses: (used, n, k).
 Layout chosen(const Layout &experts, int64_t used, int32_t dtype) {
   Layout some = experts;
   some.ne[2] = used;
   return Layout::contiguous(some, dtype);
-}
-
-uint64_t bytes_of(const Layout &layout) {
-  return static_cast<uint64_t>(layout.elements() * dtype_size(layout.dtype));
 }
 
 }  // namespace
@@ -137,9 +130,9 @@ uint64_t bytes_of(const Layout &layout) {
 void temps_mul_mat_id(const NodeView &node, const Layout &, Temps *temps) {
   const Layout &w = *node.src[0];
   const int64_t used = node.src[2]->ne[0];
-  temps->add(bytes_of(chosen(w, used, w.dtype)));
+  temps->add(own_bytes(chosen(w, used, w.dtype)));
   if (node.src[1]->dtype != AIOCANN_F32) temps->add(f32_bytes(*node.src[1]));
-  if (w.dtype == AIOCANN_BF16) temps->add(bytes_of(chosen(w, used, AIOCANN_F32)));
+  if (w.dtype == AIOCANN_BF16) temps->add(own_bytes(chosen(w, used, AIOCANN_F32)));
 }
 
 // Token by token: its matrices are gathered, then each is multiplied with its row of x.
@@ -167,9 +160,9 @@ Status launch_mul_mat_id(Launch &launch) {
     if (status.is_ok() && w.dtype == AIOCANN_BF16)
       status = widen(launch, next_temp, &some, &address);
     if (!status.is_ok()) return status;
-    View factor = batch(address, some);
-    std::swap(factor.ne[0], factor.ne[1]);
-    std::swap(factor.nb[0], factor.nb[1]);
+    View turned = batch(address, some);
+    std::swap(turned.ne[0], turned.ne[1]);
+    std::swap(turned.nb[0], turned.nb[1]);
     // (used or 1, 1, k) and (used, 1, n)
     const auto rows = [](uint64_t where, const Layout &layout, int64_t at) {
       View view;
@@ -180,7 +173,7 @@ Status launch_mul_mat_id(Launch &launch) {
           .push(layout.ne[1], layout.nb[1]);
     };
     status = launch.call(ACLNN(aclnnBatchMatMul), launch.tensor(rows(x_address, x, token)),
-                         launch.tensor(factor),
+                         launch.tensor(turned),
                          launch.tensor(rows(launch.out_address(), out, token)), int8_t{0});
   }
   return status;
