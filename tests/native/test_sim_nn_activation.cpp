@@ -184,6 +184,17 @@ void comparisons() {
       check_values(g, [&](int64_t i) { return static_cast<double>(x[i] > 0); });
     }
   }
+  // Long rows of integers, which are compared as they lie.
+  for (const aclDataType dtype : {ACL_INT8, ACL_INT16, ACL_INT32, ACL_INT64}) {
+    for (const aclDataType out : {ACL_BOOL, ACL_INT8, ACL_INT64}) {
+      Tensor x({70001}, dtype), y({70001}, dtype), z({70001}, out);
+      x.random(-3, 3);
+      y.random(-3, 3);
+      execute([&](auto *w, auto *e) { return aclnnEqTensorGetWorkspaceSize(x, y, z, w, e); },
+              aclnnEqTensor);
+      check_values(z, [&](int64_t i) { return static_cast<double>(x[i] == y[i]); });
+    }
+  }
   for (const aclDataType dtype : {ACL_UINT16, ACL_UINT32, ACL_UINT64}) {
     Tensor x({3}, dtype), g({3}, ACL_BOOL);
     x.fill([](int64_t i) { return static_cast<double>(i * 20000); });
