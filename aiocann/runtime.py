@@ -416,8 +416,8 @@ class open_runtime:  # noqa: N801 - used like a function
         runtime = shared.runtime
         assert runtime is not None
         timeout = self._close_timeout
-        closing = _drop(shared, timeout)
         try:
+            closing = _drop(shared, timeout)
             if closing is not None:
                 await _finish_closing(runtime, closing, timeout, exc)
         except AiocannError as failure:

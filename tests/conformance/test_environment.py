@@ -157,6 +157,23 @@ def test_fork_after_opening() -> None:
     assert done.stdout.split() == ["0"], done.stderr
 
 
+def test_a_forked_child_that_leaves_by_an_exit() -> None:
+    """Blocks that cannot be left in order replace neither an exit nor an error."""
+    source = """
+    import os, sys, anyio, aiocann
+    async def main():
+        async with aiocann.open_runtime("sim") as rt:
+            async with rt.devices[0].stream():
+                child = os.fork()
+                if child == 0:
+                    sys.exit(7)
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    anyio.run(main)
+    """
+    done = run(source)
+    assert done.stdout.split() == ["7"], done.stderr
+
+
 def test_every_method_in_a_forked_child() -> None:
     """It refuses with `ForkError`, or asks nothing of what the child has not."""
     source = """
@@ -188,7 +205,7 @@ def test_every_method_in_a_forked_child() -> None:
         "Event": {"done", "recording", "elapsed_ms"},
         "Backend": {"supports_op", "offload_op"},
         "Operation": {"done", "failed", "path", "enqueued_at", "exception", "result",
-                      "timestamp_us", "age", "stream", "is_settled",
+                      "timestamp_us", "age", "stream", "is_settled", "has_known_cause",
                       "take_unretrieved", "completed"},
     }
     def in_child(have):
