@@ -93,6 +93,7 @@ class Backend:
         axes = (shape,) if isinstance(shape, int) else tuple(shape)
         ne = ne_of(axes)
         nb = contiguous_nb(element, ne)
+        require_int(max(nb[3] * ne[3], *nb), "the tensor's size")
         tensor = Tensor(element, ne, nb, len(axes), device=self.device, name=name)
         # An empty tensor has an address too.
         nbytes = max(tensor.nbytes, 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from aiocann.arguments import require_int
 from aiocann.errors import usage
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ def ne_of(shape: Sequence[int]) -> tuple[int, int, int, int]:
     """Return ggml's extents for a NumPy shape: the contiguous axis first."""
     if not 1 <= len(shape) <= MAX_DIMS:
         raise usage(f"a tensor has 1 to {MAX_DIMS} axes, not {len(shape)}: {shape!r}")
-    extents = [int(n) for n in reversed(shape)]
-    if any(n < 0 for n in extents):
-        raise usage(f"a tensor's extents cannot be negative: {tuple(shape)!r}")
+    extents = [require_int(n, "a tensor's extent") for n in reversed(shape)]
     extents += [1] * (MAX_DIMS - len(extents))
     return (extents[0], extents[1], extents[2], extents[3])
 

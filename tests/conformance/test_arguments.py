@@ -67,6 +67,12 @@ def uses(rt: aiocann.Runtime, s: Any, buf: Any, be: Any, t: Any) -> dict[str, An
         (usage, "Python objects", lambda: rt.pinned_empty(3, object)),
         (typ, "logical id must be", lambda: rt.device("0")),  # type: ignore[arg-type]
         (usage, "no device 9 is open", lambda: rt.device(9)),
+        (usage, "extent must be", lambda: be.empty((4, -1), aiocann.F32)),
+        (usage, "extent must be", lambda: be.empty(HUGE, aiocann.F32)),
+        (usage, "tensor's size", lambda: be.empty((2**40, 2**40), aiocann.F32)),
+        (usage, "tensor's size", lambda: be.empty((0, 2**40, 2**40), aiocann.F32)),
+        (typ, "extent must be", lambda: be.empty((4, 2.5), aiocann.F32)),
+        (typ, "extent must be", lambda: be.empty(("4",), aiocann.F32)),
         (usage, "do not lie in", lambda: be.set_tensor_async(t, b"1234", HUGE)),
         (usage, "do not lie in", lambda: be.set_tensor_async(t, b"1234", -4)),
         (typ, "offset must be a whole", lambda: be.set_tensor_async(t, b"1234", "1")),
