@@ -56,6 +56,20 @@ int main(void) {
 }
 """
 
+TIDY_PROGRAM = r"""
+#include "acl/acl.h"
+
+int main(void) {
+  aclrtContext context;
+  aclrtStream stream;
+  int code = aclInit(NULL) || aclrtSetDevice(0) || aclrtCreateContext(&context, 0) ||
+             aclrtCreateStream(&stream) || aclrtSynchronizeStream(stream) ||
+             aclrtDestroyStream(stream) || aclrtDestroyContext(context) ||
+             aclrtResetDevice(0) || aclFinalize();
+  return code ? 3 : 0;
+}
+"""
+
 needs_tools = pytest.mark.skipif(
     shutil.which("cc") is None or shutil.which("nm") is None, reason="no C compiler"
 )
@@ -77,12 +91,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_home(tmp_path_factory.mktemp("cann"))
 
 
-def build(home: Path, folder: Path, *libraries: str) -> Path:
-    (folder / "program.c").write_text(PROGRAM)
+def build(
+    home: Path, folder: Path, *libraries: str, text: str = PROGRAM, option: str = "-O1"
+) -> Path:
+    (folder / "program.c").write_text(text)
     program = folder / "program"
     link = [f"-L{home / 'lib64'}", *(f"-l{name}" for name in libraries)]
     source = [str(folder / "program.c"), f"-I{home / 'include'}"]
-    done = run(["cc", "-Wall", "-Werror", *source, *link, "-o", str(program)])
+    done = run(["cc", "-Wall", "-Werror", option, *source, *link, "-o", str(program)])
     assert done.returncode == 0, done.stderr
     return program
 
@@ -103,6 +119,23 @@ def test_a_program_made_for_cann_runs(
     program = build(home, tmp_path, *libraries)
     done = run(["bash", "-c", f"source {home}/set_env.sh && exec {program}"])
     assert done.stdout == "2 4 6 8 on Ascend910B2\n"
+    assert done.returncode == 0, done.stderr
+
+
+@needs_tools
+def test_a_leak_detector_finds_nothing_in_a_tidy_program(
+    home: Path, tmp_path: Path
+) -> None:
+    asan = "-fsanitize=address"
+    (tmp_path / "empty.c").write_text("int main(void) { return 0; }")
+    empty = str(tmp_path / "empty")
+    if (
+        run(["cc", asan, f"{empty}.c", "-o", empty]).returncode
+        or run([empty]).returncode
+    ):
+        pytest.skip("no AddressSanitizer")
+    program = build(home, tmp_path, "ascendcl", text=TIDY_PROGRAM, option=asan)
+    done = run([str(program)], LD_LIBRARY_PATH=str(home / "lib64"))
     assert done.returncode == 0, done.stderr
 
 

@@ -9,9 +9,8 @@
 #include <mutex>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/lsan_interface.h>
-#endif
+/// There when the program was made with AddressSanitizer, also where this library was not.
+extern "C" __attribute__((weak)) void __lsan_register_root_region(const void *begin, size_t size);
 
 namespace aiocann::sim {
 
@@ -69,9 +68,8 @@ class SlotTable {
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return false;
     slots_ = static_cast<T *>(range);
-#if defined(__SANITIZE_ADDRESS__)
-    __lsan_register_root_region(range, sizeof(T) * size_t{capacity_});  // slots own heap memory
-#endif
+    if (__lsan_register_root_region != nullptr)  // slots own heap memory
+      __lsan_register_root_region(range, sizeof(T) * size_t{capacity_});
     return true;
   }
 
