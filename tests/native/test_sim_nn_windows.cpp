@@ -253,6 +253,9 @@ void convolutions() {
   refuse(ACLNN_ERR_PARAM_INVALID, op, plan(x, w, nullptr, one, false, zero, 0, y));
   refuse(ACLNN_ERR_PARAM_INVALID, op, plan(x, w, nullptr, one, false, zero, 1, z));
   refuse(ACLNN_ERR_PARAM_INVALID, op, plan(x, w, nullptr, one, true, one, 1, z));
+  // The device takes no longer kernels than this: dispatch cuts them.
+  Tensor wide({2, 3, 256}, ACL_FLOAT), result({1, 3, 263}, ACL_FLOAT);
+  refuse(ACLNN_ERR_PARAM_INVALID, op, plan(x, wide, nullptr, one, true, zero, 1, result));
 }
 
 }  // namespace

@@ -10,6 +10,9 @@ namespace {
 /// Longer axes and larger steps mean nothing to any device.
 constexpr int64_t kLongest = int64_t{1} << 24;
 
+/// The longest rows and columns of the kernels of transposed convolutions.
+constexpr int64_t kLongestTransposed = 255;
+
 /// The values of an array, all within [low, kLongest].
 void check_values(Check *check, const aclIntArray *array, const char *what, int64_t low) {
   if (check->failed()) return;
@@ -350,6 +353,8 @@ aclnnStatus aclnnConvolutionGetWorkspaceSize(const aclTensor *input, const aclTe
     const int axis = static_cast<int>(d) + 2;
     Window &window = p.window[kSpatial - n_spatial + d];
     check.that(kernel.dim[axis] >= 1 && kernel.dim[axis] <= kLongest, "weight is empty");
+    check.that(!transposed || axis < kernel.rank - 2 || kernel.dim[axis] <= kLongestTransposed,
+               "a transposed kernel is %lld long", static_cast<long long>(kernel.dim[axis]));
     if (check.failed()) break;
     window.size = static_cast<int32_t>(kernel.dim[axis]);
     window.stride = static_cast<int32_t>(stride->values[d]);

@@ -2,18 +2,34 @@
 #include "sim/kernels/loops.hpp"
 #include "sim/kernels/simd.hpp"
 
+#if defined(__SSE4_1__)
+#include <immintrin.h>
+#endif
+
 namespace aiocann::sim::AIOCANN_VARIANT {
 namespace {
-
-typedef int8_t B __attribute__((vector_size(kLanes)));
 
 /// Pairs of numbers that lie in a byte are kLanes apart in rows for quant_dot.
 constexpr size_t kPair = 2 * kLanes;
 
+/// kLanes bytes as numbers of 32 bits. The compiler makes single moves of a conversion between vectors of such
+/// different widths, so it is told.
 AIOCANN_INLINE I load_bytes(const int8_t *p) {
+#if defined(__AVX512F__)
+  return (I)_mm512_maskz_cvtepi8_epi32(0xffff,
+                                       _mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+#elif defined(__AVX2__)
+  return (I)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)));
+#elif defined(__SSE4_1__)
+  int32_t bytes;
+  __builtin_memcpy(&bytes, p, sizeof bytes);
+  return (I)_mm_cvtepi8_epi32(_mm_cvtsi32_si128(bytes));
+#else
+  typedef int8_t B __attribute__((vector_size(kLanes)));
   B bytes;
   __builtin_memcpy(&bytes, p, sizeof bytes);
   return __builtin_convertvector(bytes, I);
+#endif
 }
 AIOCANN_INLINE F low_half(I bytes) { return __builtin_convertvector((I)((U)bytes << 28) >> 28, F); }
 AIOCANN_INLINE F high_half(I bytes) { return __builtin_convertvector(bytes >> 4, F); }
