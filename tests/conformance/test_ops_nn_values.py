@@ -423,3 +423,28 @@ async def test_ssm_conv(runs: OpRuns) -> None:
             x.astype(np.float64), 4, axis=-1
         )
         check_close(got, np.einsum("nclk,ck->nlc", seen, kernel))
+
+
+async def test_what_310p_lacks(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOCANN_SIM_SOC", "Ascend310P3")
+    async with opened() as rt:
+        runs = OpRuns(rt.devices[0].backend())
+        x = await runs.leaf(runs.uniform((1, 3, 2, 16)))
+        where = await runs.leaf(np.arange(3, dtype=np.int32), I32)
+        half = ops.cast(x, F16)
+        kept = [
+            ops.rope(x, where, n_dims=16, mode=2),
+            ops.pool_2d(x, (2, 2), average=True),
+        ]
+        refused = [
+            ops.rope(x, where, n_dims=16),
+            ops.rope(x, where, n_dims=8, mode=2),
+            ops.pool_2d(x, (2, 2)),
+            ops.flash_attn_ext(x, half, half, scale=1),
+        ]
+        assert [runs.backend.supports_op(node) for node in kept] == [True] * 2
+        assert [runs.backend.supports_op(node) for node in refused] == [False] * 4
+        await runs.compute(*kept)
+        for node in refused:
+            with pytest.raises(aiocann.UnsupportedError, match="Ascend310P3"):
+                await runs.compute(node)
