@@ -283,10 +283,31 @@ void tiled() {
   refuse(ACLNN_ERR_PARAM_INVALID, "aclnnTransMatmulWeight", plan(v));
 }
 
+/// How many elements a tiled weight takes: whole tiles of 16 rows of 32 bytes.
+void tiled_sizes() {
+  uint64_t size = 0;
+  Ints odd({510, 510}), batch({2, 3, 17, 33}), flat({5}), empty({0, 4});
+  CHECK_OK(aclnnCalculateMatmulWeightSizeV2(odd, ACL_FLOAT16, &size));
+  CHECK_EQ(size, 262144u);
+  CHECK_OK(aclnnCalculateMatmulWeightSizeV2(batch, ACL_BF16, &size));
+  CHECK_EQ(size, 2u * 3 * 32 * 48);
+  CHECK_OK(aclnnCalculateMatmulWeightSizeV2(batch, ACL_INT8, &size));
+  CHECK_EQ(size, 2u * 3 * 32 * 64);
+  const auto answer = [&](const aclIntArray *shape, aclDataType dtype, uint64_t *result) {
+    return aclnnCalculateMatmulWeightSizeV2(shape, dtype, result);
+  };
+  CHECK_EQ(answer(nullptr, ACL_FLOAT16, &size), ACLNN_ERR_PARAM_NULLPTR);
+  CHECK_EQ(answer(odd, ACL_FLOAT16, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  CHECK_EQ(answer(odd, ACL_FLOAT, &size), ACLNN_ERR_PARAM_INVALID);
+  CHECK_EQ(answer(flat, ACL_FLOAT16, &size), ACLNN_ERR_PARAM_INVALID);
+  CHECK_EQ(answer(empty, ACL_FLOAT16, &size), ACLNN_ERR_PARAM_INVALID);
+}
+
 }  // namespace
 
 int main() {
   quantised();
   tiled();
+  tiled_sizes();
   return 0;
 }

@@ -1,4 +1,7 @@
 // Every function of the tables is there to be linked with; what the simulator does not have says so and names itself.
+#include <cstdio>
+#include <cstring>
+
 #include "sim_rt.hpp"
 
 namespace {
@@ -29,18 +32,16 @@ void nothing_pretends_to_succeed() {
   CHECK_CODE(aclrtBinaryUnLoad(binary), ACL_ERROR_API_NOT_SUPPORT);
 }
 
-void an_operator_without_a_kernel_says_so_in_its_first_phase() {
-  uint64_t workspace = 7;
-  aclOpExecutor *executor = nullptr;
-  CHECK_CODE(aclnnSignGetWorkspaceSize(nullptr, nullptr, &workspace, &executor),
-             ACLNN_ERR_INNER_FIND_KERNEL_ERROR);
-  CHECK_CONTAINS(recent(), "aclnnSign");
-  CHECK(executor == nullptr);
+void every_operator_has_a_kernel() {
+  for (const Function &function : kFunctions) {
+    if (std::strncmp(function.name, "aclnn", 5) != 0) continue;
+    if (aiocann_sim_hidden(function.name) != 0) std::fprintf(stderr, "%s\n", function.name);
+    CHECK_EQ(aiocann_sim_hidden(function.name), 0);
+  }
 }
 
 void the_loader_is_told() {
   CHECK_EQ(aiocann_sim_hidden("aclrtBinaryUnLoad"), 1);
-  CHECK_EQ(aiocann_sim_hidden("aclnnSign"), 1);
   CHECK_EQ(aiocann_sim_hidden("aclnnAdd"), 0);
 }
 
@@ -49,7 +50,7 @@ void the_loader_is_told() {
 int main() {
   everything_links();
   nothing_pretends_to_succeed();
-  an_operator_without_a_kernel_says_so_in_its_first_phase();
+  every_operator_has_a_kernel();
   the_loader_is_told();
   return 0;
 }

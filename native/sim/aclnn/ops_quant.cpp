@@ -219,6 +219,28 @@ aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(
 }
 ACLNN_RUN(aclnnWeightQuantBatchMatmulV2)
 
+aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
+                                             uint64_t *weightTensorSize) {
+  Check check("aclnnCalculateMatmulWeightSizeV2");
+  check.not_null(tensorShape, "tensorShape").not_null(weightTensorSize, "weightTensorSize");
+  if (check.failed()) return check.status();
+  const size_t rank = tensorShape->values.size();
+  check.that((kHalves | DTypeSet::of(ACL_INT8)).has(dataType), "%s is not supported",
+             name_of(dataType));
+  check.that(rank >= 2 && rank <= 6, "tensorShape has %zu dimensions, not 2 to 6", rank);
+  if (check.failed()) return check.status();
+  Shape shape;
+  int64_t count = 1;
+  for (const int64_t dim : tensorShape->values) {
+    check.that(dim > 0 && dim < INT32_MAX && !__builtin_mul_overflow(count, dim + 31, &count),
+               "tensorShape has the dimension %lld", static_cast<long long>(dim));
+    shape.dim[shape.rank++] = dim;
+  }
+  if (check.failed()) return check.status();
+  *weightTensorSize = static_cast<uint64_t>(tiles_of(dataType, shape).count());
+  return ACLNN_SUCCESS;
+}
+
 aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, uint64_t *workspaceSize,
                                                    aclOpExecutor **executor) {
   Check check("aclnnTransMatmulWeight");
