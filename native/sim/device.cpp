@@ -104,6 +104,11 @@ bool soc_takes(aclDataType dtype) {
   return dtype != ACL_BF16 || soc == nullptr || soc->bf16;
 }
 
+bool soc_has_hbm() {
+  const SocProfile *soc = machine().config().soc;
+  return soc == nullptr || !soc->ddr_only;
+}
+
 aclError refuse_lost(const Device *device) {
   const aclError code = device->lost.load(std::memory_order_acquire);
   if (code == ACL_SUCCESS) return code;

@@ -29,6 +29,8 @@ aclError find_device(int32_t id, Device **device);
 aclError require_hbm_soc(const char *function);
 /// Can kernels of the SoC take numbers of this type?
 bool soc_takes(aclDataType dtype);
+/// Whether the SoC has HBM: those without lack some operators, too.
+bool soc_has_hbm();
 /// 0, or the code of a device that is lost.
 aclError refuse_lost(const Device *device);
 

@@ -148,6 +148,34 @@ void fewer_types() {
   for (void *made : {a, b}) CHECK_OK(aclrtFree(made));
 }
 
+/// Operators that it does not have say so, whatever else is wrong.
+void fewer_operators() {
+  const int64_t shape[] = {1, 1, 4, 4}, pair[] = {2, 2};
+  aclTensor *x =
+      aclCreateTensor(shape, 4, ACL_FLOAT16, nullptr, 0, ACL_FORMAT_ND, shape, 4, nullptr);
+  aclTensor *listed =
+      aclCreateTensor(shape, 4, ACL_FLOAT16, nullptr, 0, ACL_FORMAT_ND, shape, 4, nullptr);
+  aclIntArray *two = aclCreateIntArray(pair, 2);
+  aclTensorList *list = aclCreateTensorList(&listed, 1);
+  uint64_t size = 0;
+  aclOpExecutor *executor = nullptr;
+  CHECK_CODE(aclnnMaxPoolGetWorkspaceSize(x, two, two, 0, two, two, 0, x, &size, &executor),
+             ACLNN_ERR_RUNTIME_ERROR);
+  CHECK_CODE(aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(x, x, x, nullptr, nullptr, nullptr,
+                                                           nullptr, 0, x, &size, &executor),
+             ACLNN_ERR_RUNTIME_ERROR);
+  char layout[] = "BNSD";
+  CHECK_CODE(aclnnFusedInferAttentionScoreV2GetWorkspaceSize(
+                 x, list, list, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                 nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                 nullptr, nullptr, nullptr, nullptr, nullptr, 1, 1, 0, 0, layout, 1, 0, 0, 0, 0,
+                 false, 0, 0, x, nullptr, &size, &executor),
+             ACLNN_ERR_RUNTIME_ERROR);
+  CHECK_OK(aclDestroyTensorList(list));
+  CHECK_OK(aclDestroyIntArray(two));
+  CHECK_OK(aclDestroyTensor(x));
+}
+
 }  // namespace
 
 int main() {
@@ -159,6 +187,7 @@ int main() {
   memory_does_less();
   graphs_are_not_updated();
   fewer_types();
+  fewer_operators();
   CHECK_OK(aclrtResetDevice(0));
   CHECK_OK(aclFinalize());
   return 0;

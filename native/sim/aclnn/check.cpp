@@ -36,6 +36,11 @@ Check &Check::not_null(const void *pointer, const char *what) {
   return reject(ACLNN_ERR_PARAM_NULLPTR, "%s is NULL", what);
 }
 
+Check &Check::needs_hbm() {
+  if (failed() || soc_has_hbm()) return *this;
+  return reject(ACLNN_ERR_RUNTIME_ERROR, "this SoC does not have the operator");
+}
+
 Check &Check::results(const uint64_t *workspace, aclOpExecutor **executor) {
   return not_null(workspace, "workspaceSize").not_null(executor, "executor");
 }

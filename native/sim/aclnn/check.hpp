@@ -30,6 +30,9 @@ class Check {
   Check &has_shape(const aclTensor *tensor, const char *what, const Shape &shape);
   Check &that(bool condition, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+  /// 361001 where the SoC does not have the operator.
+  Check &needs_hbm();
+
   bool failed() const { return status_ != ACLNN_SUCCESS; }
   aclnnStatus status() const { return status_; }
   const char *op() const { return op_; }

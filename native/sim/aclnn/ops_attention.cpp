@@ -350,6 +350,7 @@ aclnnStatus aclnnFusedInferAttentionScoreV2GetWorkspaceSize(
   check.not_null(query, "query").not_null(key, "key").not_null(value, "value");
   check.not_null(attentionOut, "attentionOut").not_null(inputLayout, "inputLayout");
   check.results(workspaceSize, executor);
+  check.needs_hbm();
   const DTypeSet any_key = kHalves | DTypeSet::of(ACL_INT8);
   check.tensor(query, "query", kHalves, 4, 3);
   check.tensor(attentionOut, "attentionOut", any_key, 4, 3);

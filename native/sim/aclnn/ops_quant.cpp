@@ -102,6 +102,7 @@ aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(
       .not_null(antiquantScale, "antiquantScale")
       .not_null(y, "y")
       .results(workspaceSize, executor);
+  check.needs_hbm();
   constexpr DTypeSet kEncoded = DTypeSet::of(ACL_UINT64, ACL_INT64);
   check.tensor(x, "x", kHalves, 2, 2);
   check.weight(weight, "weight", DTypeSet::of(ACL_INT8, ACL_INT4, ACL_INT32), 2, 2);

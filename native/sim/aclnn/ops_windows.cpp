@@ -241,6 +241,7 @@ aclnnStatus aclnnMaxPoolGetWorkspaceSize(const aclTensor *self, const aclIntArra
       .not_null(dilations, "dilations")
       .not_null(out, "out")
       .results(workspaceSize, executor);
+  check.needs_hbm();
   constexpr DTypeSet types = DTypeSet::of(ACL_FLOAT, ACL_FLOAT16);
   check.tensor(self, "self", types, 4, 3).tensor(out, "out", types, 4, 3).same_dtype(self, out);
   check_length(&check, kernelShape, "kernelShape", {1, 2});
