@@ -319,7 +319,9 @@ class Operation(Generic[T]):
         try:
             self._result = self._finish(self)
         except Exception as exc:
-            self._set_error(exc)
+            # Without our frames: a memoryview that a collection takes before what
+            # exports its memory crashes the interpreter.
+            self._set_error(exc.with_traceback(None))
         except BaseException:
             # It may have taken the result over, which can be done once.
             self._set_error(RuntimeError(f"{self.kind} was interrupted"))

@@ -287,6 +287,8 @@ class DeviceGroup:
                 slot = slots.popleft()
                 await slot.done.wait()
                 if not slot.has_result:
+                    # It may have been told of a cancellation sooner than we.
+                    await anyio.lowlevel.checkpoint()
                     raise ClosedResourceError(
                         "an item of this map failed or was cancelled, so there are no "
                         "more results; leaving the group tells why"

@@ -238,8 +238,9 @@ class Lane {
     ResetStep step = ResetStep::kNone;
     Op *op = nullptr;
     int64_t deadline_ms = 0;
-    Status why;     ///< what its streams' commands fail with
-    Status failed;  ///< what the driver said
+    bool is_lost = false;  ///< the driver says that the device is not there
+    Status why;            ///< what its streams' commands fail with
+    Status failed;         ///< what the driver said
   } reset_;
 
   // closing

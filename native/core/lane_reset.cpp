@@ -29,6 +29,7 @@ void Lane::begin_reset(Op *op) {
   reset_.op = op;
   reset_.step = ResetStep::kStop;
   reset_.deadline_ms = now_ms() + kOthersMs;
+  reset_.is_lost = false;
   reset_.why = Status::error(AIOCANN_E_CLOSED,
                              "Device %d was reset, which closed all its streams and buffers.",
                              device_->index);
@@ -40,8 +41,12 @@ void Lane::begin_reset(Op *op) {
     stream->unmarked = 0;
     stream->aborted = true;  // nothing is submitted to it any more
     stream->refuse_pins();
-    stream->stopped = !stream->adopted() && api_->aclrtStreamAbort != nullptr &&
-                      api_->aclrtStreamAbort(stream->raw) == 0;
+    stream->stopped = false;
+    if (!stream->adopted() && api_->aclrtStreamAbort != nullptr) {
+      const int32_t code = api_->aclrtStreamAbort(stream->raw);
+      stream->stopped = code == 0;
+      reset_.is_lost = reset_.is_lost || code == ACL_ERROR_RT_LOST_HEARTBEAT;
+    }
     if (stream->stopped) stream->work_lost(reset_.why, settler_);
     if (stream->fifo_first != nullptr) stream->fail(stream->fifo_first, reset_.why);
     make_ready(stream);
@@ -61,7 +66,9 @@ bool Lane::step_reset() {
       }
       const bool used = device_->foreign_uses.load(std::memory_order_acquire) > 0;
       const bool late = now_ms() >= reset_.deadline_ms;
-      if ((!quiet || used) && !late) return false;
+      // Nobody works with the memory of a lost device, and what they wait for there will not come.
+      const bool waits = !quiet || (used && !reset_.is_lost);
+      if (waits && !late) return false;
       // What could not be stopped may be what the others wait for: they do not work with the memory then.
       if (used && all_stopped) {
         end_reset(Status::error(AIOCANN_E_TIMEOUT,

@@ -7,6 +7,7 @@ UNSUPPORTED with the reason.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import aiocann
 from aiocann import testing
 from aiocann.home import make_home
+from aiocann.lowlevel import sim_library
 
 #: The version of CANN that each plays; None: the simulator is asked for by name.
 DRIVERS = {"sim": None, "cann": "9.1", "cann81": "8.1"}
@@ -69,6 +71,9 @@ def driver(
     name = "cann" if version else "sim"
     before = aiocann.sim.counters()["misuse"]
     yield name
+    if version:
+        # The folder loaded last decides, also for the tests to come.
+        ctypes.CDLL(sim_library()).aiocann_sim_play_cann(b"9.1")
     aiocann.sim.clear_faults()
     # Hardware would have punished it silently.
     misuse = aiocann.sim.counters()["misuse"] - before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import sys
@@ -326,3 +327,22 @@ async def test_pipeline_left_without_closing_it(opened: Any, how: str) -> None:
         with anyio.fail_after(20):
             while rt.statistics().in_flight_ops:
                 await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "uvloop"], indirect=True)
+async def test_a_cancelled_map_ends_as_cancelled(opened: Any) -> None:
+    """Its items may hear of it before whoever reads the results does."""
+
+    async def one(device: aiocann.Device, item: int) -> int:
+        if item:
+            await anyio.sleep_forever()
+        # Comes to pass when the reader is about to wake for this item's result.
+        asyncio.get_running_loop().call_soon(scope.cancel)
+        return item
+
+    async with opened(1) as rt:
+        with anyio.CancelScope() as scope:
+            async with DeviceGroup(rt.devices, max_in_flight=2) as group:
+                async for result in group.map(one, [0, 1]):
+                    assert result == 0
+        assert scope.cancelled_caught

@@ -157,22 +157,30 @@ async def test_a_device_that_was_not_opened_again_is_so_by_the_next_reset(
 
 
 async def test_a_second_reset_at_the_same_time_is_refused(opened: Any) -> None:
-    async with opened() as rt:
-        (device,) = rt.devices
+    async with opened(2) as rt:
+        device, other = rt.devices
+        buffer, there = await device.allocate(4096), await other.allocate(4096)
         begun = anyio.Event()
 
         async def first() -> None:
             begun.set()
             await device.reset()
 
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(first)
-                await begun.wait()
-                with pytest.raises(aiocann.BusyResourceError):
-                    await device.reset()
-                # Cancelled or not, it ends, and the device is there again.
-                scope.cancel()
+        async with device.stream() as stream, other.stream() as elsewhere:
+            await stream.memset(buffer, 1)
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    # It waits for what others do with its memory.
+                    with aiocann.sim.hold(other.index):
+                        copy = elsewhere.memcpy(there, buffer)
+                        await other.memory_info()  # it has been submitted
+                        group.start_soon(first)
+                        await begun.wait()
+                        with pytest.raises(aiocann.BusyResourceError):
+                            await device.reset()
+                    # Cancelled or not, it ends, and the device is there again.
+                    scope.cancel()
+            await copy
         assert await adds(device)
 
 
@@ -248,3 +256,23 @@ async def test_what_others_wait_for_may_not_even_be_submitted(
                 await copy
         assert await adds(device)
         assert await adds(other)
+
+
+async def test_a_lost_device_waits_for_nobody() -> None:
+    """What others do with its memory waits for it, not it for them."""
+    async with aiocann.open_runtime("sim", 2) as rt:
+        device, other = rt.devices
+        buffer, there = await device.allocate(4096), await other.allocate(4096)
+        stream, elsewhere = device.backend().stream, other.backend().stream
+        with aiocann.sim.hold(device.index):
+            fill = stream.memset(buffer, 1)
+            elsewhere.wait(stream.record())
+            copy = elsewhere.memcpy(there, buffer)
+            aiocann.sim.lose_device(device.index)
+            aiocann.sim.restore_device(device.index)
+            with anyio.fail_after(5):
+                await device.reset()
+                for op in (fill, copy):
+                    with pytest.raises(aiocann.AiocannError):
+                        await op
+        assert await adds(device)
