@@ -168,6 +168,7 @@ async def test_a_second_reset_at_the_same_time_is_refused(opened: Any) -> None:
 
         async with device.stream() as stream, other.stream() as elsewhere:
             await stream.memset(buffer, 1)
+            await elsewhere.memcpy(there, buffer)  # opens the way
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as group:
                     # It waits for what others do with its memory.
