@@ -1,8 +1,7 @@
 """The drivers that the shared suite runs on.
 
 ``cann`` is the path that a real CANN takes, with a folder that `make_home` laid out in
-its place; ``cann81`` is that as CANN 8.1. A test that a driver cannot pass is listed in
-UNSUPPORTED with the reason.
+its place; ``cann81`` is that as CANN 8.1.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from aiocann.lowlevel import sim_library
 
 #: The version of CANN that each plays; None: the simulator is asked for by name.
 DRIVERS = {"sim": None, "cann": "9.1", "cann81": "8.1"}
-UNSUPPORTED: dict[tuple[str, str], str] = {}
-
 DEVICES = 4
 
 
@@ -59,9 +56,6 @@ def driver(
     homes: dict[str, Path],
 ) -> Iterator[str]:
     """Name of a driver; its machine has DEVICES devices."""
-    reason = UNSUPPORTED.get((request.param, request.node.originalname))
-    if reason:
-        pytest.skip(reason)
     monkeypatch.setenv("AIOCANN_SIM_DEVICES", str(DEVICES))
     version = DRIVERS[request.param]
     # By hand: of two folders in one process, the one loaded last would decide.
