@@ -53,13 +53,13 @@ from aiocann.group import DeviceGroup as DeviceGroup
 from aiocann.memory import DeviceBuffer as DeviceBuffer
 from aiocann.memory import from_pointer as from_pointer
 from aiocann.native import __version__ as __version__
+from aiocann.opening import open_runtime as open_runtime
 from aiocann.pipeline import Pipeline as Pipeline
 from aiocann.pipeline import Stage as Stage
 from aiocann.runtime import InFlight as InFlight
 from aiocann.runtime import Runtime as Runtime
 from aiocann.runtime import Statistics as Statistics
 from aiocann.runtime import Unavailable as Unavailable
-from aiocann.runtime import open_runtime as open_runtime
 from aiocann.stream import Stream as Stream
 from aiocann.stream import current_stream as current_stream
 from aiocann.tensor import Tensor as Tensor

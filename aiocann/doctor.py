@@ -13,7 +13,7 @@ import numpy as np
 
 from aiocann.errors import AiocannError
 from aiocann.native import __version__
-from aiocann.runtime import open_runtime
+from aiocann.opening import open_runtime
 from aiocann.visible import trouble_with, visible_devices
 
 if TYPE_CHECKING:

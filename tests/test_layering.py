@@ -33,6 +33,7 @@ LAYERS = [
     ["device"],
     ["home", "sim", "lowlevel"],
     ["runtime"],
+    ["opening"],
     ["doctor", "group", "pipeline"],
     ["testing"],
     ["__init__"],

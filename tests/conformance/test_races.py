@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import aiocann
-from aiocann import DeviceFaultError, ops, runtime
+from aiocann import DeviceFaultError, opening, ops
 from aiocann.completion import HostCall
 from helpers.waiting import until
 
@@ -179,7 +179,7 @@ def test_host_call_awaited_twice_from_another_loop(
 def test_opening_from_threads_takes_no_locks_in_two_orders() -> None:
     from aiocann import completion
 
-    assert runtime._lock is completion.settle_lock
+    assert opening._lock is completion.settle_lock
 
 
 def test_cancelled_leave_still_logs_a_failure(caplog: Any) -> None:

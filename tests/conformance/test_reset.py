@@ -267,7 +267,7 @@ async def test_a_lost_device_waits_for_nobody() -> None:
         stream, elsewhere = device.backend().stream, other.backend().stream
         with aiocann.sim.hold(device.index):
             fill = stream.memset(buffer, 1)
-            # Whether these are submitted before the loss or refused after it is a race, and both are right.
+            # Submitted before the loss or refused after it: both are right.
             elsewhere.wait(stream.record(), notify=False)
             copy = elsewhere.memcpy(there, buffer)
             aiocann.sim.lose_device(device.index)
