@@ -48,7 +48,7 @@ Status acquire_driver(const std::string &name, const std::string &sim_library, D
   } else if (driver->users == 0) {
     driver->library = fresh->library;  // the simulator may play another CANN by now
   }
-  if (driver->users == 0) {
+  if (driver->users == 0 && !driver->initialised) {
     const int32_t code = driver->library.api.aclInit(nullptr);
     if (code != 0 && code != ACL_ERROR_REPEAT_INITIALIZE) {
       return Status::driver(code, "aclInit", driver->library.api.aclGetRecentErrMsg());
@@ -67,12 +67,10 @@ void release_driver(Driver *driver, bool leak) {
   const acl::Api &api = driver->library.api;
   forget_faults(api);
   if (!driver->initialised) return;
-  if (api.aclFinalizeReference != nullptr) {
-    uint64_t left = 0;
-    api.aclFinalizeReference(&left);
-  } else {
-    api.aclFinalize();
-  }
+  uint64_t left = 0;
+  const int32_t code =
+      api.aclFinalizeReference != nullptr ? api.aclFinalizeReference(&left) : api.aclFinalize();
+  driver->initialised = code != 0;  // where it was refused, the next user need not initialise
 }
 
 }  // namespace aiocann::core

@@ -341,14 +341,16 @@ Answer Lane::ask_driver(Stream *stream, Op *op, bool thorough) {
 
 void Lane::unstick(Stream *stream) {
   // It was to go on after something that failed: there is nothing of its own to be saved.
-  const bool stopped = !stream->adopted() && api_->aclrtStreamAbort != nullptr &&
-                       lent([&] { return api_->aclrtStreamAbort(stream->raw); }) == 0;
-  if (stopped) return stream->work_dropped(0, settler_);
+  int32_t code = ACL_ERROR_API_NOT_SUPPORT;
+  if (!stream->adopted() && api_->aclrtStreamAbort != nullptr)
+    code = lent([&] { return api_->aclrtStreamAbort(stream->raw); });
+  if (code == 0) return stream->work_dropped(0, settler_);
   stream->stalled = true;
   uint64_t n_ops = 0;
   stream->give_up(Status::error(AIOCANN_E_PREDECESSOR,
                                 "The stream waits for an event of a device that has stopped, and "
-                                "cannot be aborted: what its commands use is leaked."),
+                                "cannot be aborted (%d): what its commands use is leaked.",
+                                code),
                   false, settler_, &n_ops);
 }
 

@@ -10,6 +10,7 @@ struct aclDataBuffer {
 using namespace aiocann::sim;
 
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
+  ACL_ENTRY_POINTER();
   return new aclDataBuffer{data, size};
 }
 
@@ -27,6 +28,7 @@ aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
 }
 
 void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) {
+  ACL_ENTRY_POINTER();
   return dataBuffer == nullptr ? nullptr : dataBuffer->data;
 }
 

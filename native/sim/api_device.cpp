@@ -120,6 +120,7 @@ aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *
 }
 
 const char *aclrtGetSocName() {
+  ACL_ENTRY_POINTER();
   return machine().prepare() == ACL_SUCCESS ? machine().config().soc->name : nullptr;
 }
 
@@ -299,4 +300,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
   return first == ACL_SUCCESS ? first : fail(first, "a task of this context failed on the device");
 }
 
-aclError aclrtSynchronizeDevice() { return aclrtSynchronizeDeviceWithTimeout(-1); }
+aclError aclrtSynchronizeDevice() {
+  ACL_ENTRY();
+  return aclrtSynchronizeDeviceWithTimeout(-1);
+}

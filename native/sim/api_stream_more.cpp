@@ -164,7 +164,10 @@ aclError aclrtResetOverflowStatus(aclrtStream stream) {
   return find_stream(stream, &target);
 }
 
-aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle() { return new aclrtStreamConfigHandle(); }
+aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle() {
+  ACL_ENTRY_POINTER();
+  return new aclrtStreamConfigHandle();
+}
 
 aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle) {
   ACL_ENTRY();
@@ -210,7 +213,10 @@ aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle 
   return aclrtCreateStreamWithConfig(stream, handle->priority, static_cast<uint32_t>(handle->flag));
 }
 
-aclrtAllocatorDesc aclrtAllocatorCreateDesc() { return new AllocatorDesc(); }
+aclrtAllocatorDesc aclrtAllocatorCreateDesc() {
+  ACL_ENTRY_POINTER();
+  return new AllocatorDesc();
+}
 
 aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc) {
   ACL_ENTRY();

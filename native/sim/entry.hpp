@@ -13,6 +13,17 @@
     }                                                                                        \
   } while (false)
 
+/// The same for one that returns a pointer: NULL is its failure.
+#define ACL_ENTRY_POINTER()                                                           \
+  do {                                                                                \
+    if (::aiocann::sim::faults_armed()) {                                             \
+      if (const int code_ = ::aiocann::sim::injected_call_fault(__func__)) {          \
+        ::aiocann::sim::fail(code_, "%s failed: fault injected by a test", __func__); \
+        return nullptr;                                                               \
+      }                                                                               \
+    }                                                                                 \
+  } while (false)
+
 /// NULL out-pointers are rejected by the ACL layer.
 #define REQUIRE_NOT_NULL(pointer)                                                                 \
   do {                                                                                            \

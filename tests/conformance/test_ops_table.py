@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiocann import ops
 from aiocann.optable import OPS, Op
+from helpers.op_examples import op_examples
+from helpers.op_runs import OpRuns
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,3 +78,12 @@ def test_the_op_reference_is_up_to_date() -> None:
     assert (ROOT / "docs" / "ops.md").read_text(encoding="utf-8") == generated, (
         "run scripts/gen_op_docs.py"
     )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("driver", ["sim"], indirect=True)
+async def test_every_op_has_an_example(opened: Any) -> None:
+    async with opened(1) as rt:
+        nodes = await op_examples(OpRuns(rt.devices[0].backend()))
+        built = {node.node.op for node in nodes if node.node is not None}
+    assert built == {op.name for op in OPS.values() if not op.is_view}

@@ -145,7 +145,8 @@ Status Launch::refused(const char *name, const char *phase, aclnnStatus code) co
 void Launch::fail_to_create(const char *call) {
   if (!failed_.is_ok()) return;
   const char *text = api_.aclGetRecentErrMsg != nullptr ? api_.aclGetRecentErrMsg() : nullptr;
-  failed_ = Status::error(AIOCANN_E_INTERNAL, "%s returned NULL%s%s", call, text ? ": " : "",
+  // What it is given is right, so that leaves memory of the host.
+  failed_ = Status::error(AIOCANN_E_NO_MEMORY, "%s returned NULL%s%s", call, text ? ": " : "",
                           text ? text : "");
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/error.hpp"
+#include "sim/entry.hpp"
 #include "sim/faults.hpp"
 #include "sim/kernels/dtype.hpp"
 
@@ -244,6 +244,7 @@ aclnnStatus set_member(const char *function, aclOpExecutor *executor, size_t rel
 extern "C" {
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
+  ACL_ENTRY();
   if (executor == nullptr) {
     return fail(ACLNN_ERR_INNER_NULLPTR, "aclSetAclOpExecutorRepeatable: the executor is NULL");
   }
@@ -252,6 +253,7 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
+  ACL_ENTRY();
   if (executor == nullptr) {
     return fail(ACLNN_ERR_INNER_NULLPTR, "aclDestroyAclOpExecutor: the executor is NULL");
   }
@@ -261,6 +263,7 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
                                   void *addr) {
+  ACL_ENTRY();
   return set_tensor("aclSetInputTensorAddr", executor, tensor, addr, [index](const Slot &slot) {
     return slot.input >= 0 && static_cast<size_t>(slot.input) == index;
   });
@@ -268,6 +271,7 @@ aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, a
 
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
                                    void *addr) {
+  ACL_ENTRY();
   return set_tensor("aclSetOutputTensorAddr", executor, tensor, addr, [index](const Slot &slot) {
     return slot.output >= 0 && static_cast<size_t>(slot.output) == index;
   });
@@ -275,6 +279,7 @@ aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, 
 
 aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
                              void *addr) {
+  ACL_ENTRY();
   // Inputs are numbered first, outputs after them.
   size_t n_inputs = 0;
   if (executor != nullptr) {
@@ -290,6 +295,7 @@ aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTen
 aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex,
                                          const size_t relativeIndex, aclTensorList *tensors,
                                          void *addr) {
+  ACL_ENTRY();
   return set_member("aclSetDynamicInputTensorAddr", executor, relativeIndex, tensors, addr,
                     [=](const Slot &slot) {
                       return slot.input >= 0 && static_cast<size_t>(slot.param) == irIndex &&
@@ -301,6 +307,7 @@ aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex
 aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex,
                                           const size_t relativeIndex, aclTensorList *tensors,
                                           void *addr) {
+  ACL_ENTRY();
   // Outputs are numbered among themselves. No operator here has a list of outputs yet.
   return set_member("aclSetDynamicOutputTensorAddr", executor, relativeIndex, tensors, addr,
                     [=](const Slot &slot) {
@@ -313,6 +320,7 @@ aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irInde
 aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex,
                                     const size_t relativeIndex, aclTensorList *tensors,
                                     void *addr) {
+  ACL_ENTRY();
   return set_member("aclSetDynamicTensorAddr", executor, relativeIndex, tensors, addr,
                     [=](const Slot &slot) {
                       return static_cast<size_t>(slot.param) == irIndex && slot.relative >= 0 &&

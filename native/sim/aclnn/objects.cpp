@@ -4,7 +4,7 @@
 #include <cstring>
 #include <new>
 
-#include "sim/error.hpp"
+#include "sim/entry.hpp"
 #include "sim/kernels/convert.hpp"
 #include "sim/kernels/dtype.hpp"
 
@@ -95,6 +95,7 @@ extern "C" {
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
                            const int64_t *stride, int64_t offset, aclFormat format,
                            const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData) {
+  ACL_ENTRY_POINTER();
   if ((viewDims == nullptr && viewDimsNum != 0) ||
       (storageDims == nullptr && storageDimsNum != 0)) {
     fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateTensor: dimensions are NULL");
@@ -111,6 +112,7 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
                           aclDataType dataType, const int64_t *stride, int64_t offset,
                           aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
                           void *tensorDataAddr) {
+  ACL_ENTRY();
   if (tensor == nullptr || (viewDims == nullptr && viewDimsNum != 0) ||
       (storageDims == nullptr && storageDimsNum != 0)) {
     return missing("aclInitTensor");
@@ -120,56 +122,68 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
   return ACLNN_SUCCESS;
 }
 
-aclnnStatus aclDestroyTensor(const aclTensor *tensor) { return destroy(tensor); }
+aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
+  ACL_ENTRY();
+  return destroy(tensor);
+}
 
 aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
+  ACL_ENTRY();
   if (tensor == nullptr) return missing("aclGetViewShape");
   return copy_dims("aclGetViewShape", tensor->shape, viewDims, viewDimsNum);
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
                                uint64_t *storageDimsNum) {
+  ACL_ENTRY();
   if (tensor == nullptr) return missing("aclGetStorageShape");
   return copy_dims("aclGetStorageShape", tensor->storage_shape, storageDims, storageDimsNum);
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue,
                               uint64_t *stridesNum) {
+  ACL_ENTRY();
   if (tensor == nullptr) return missing("aclGetViewStrides");
   return copy_dims("aclGetViewStrides", tensor->strides, stridesValue, stridesNum);
 }
 
 aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset) {
+  ACL_ENTRY();
   if (tensor == nullptr || offset == nullptr) return missing("aclGetViewOffset");
   *offset = tensor->offset;
   return ACLNN_SUCCESS;
 }
 
 aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format) {
+  ACL_ENTRY();
   if (tensor == nullptr || format == nullptr) return missing("aclGetFormat");
   *format = tensor->format;
   return ACLNN_SUCCESS;
 }
 
 aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType) {
+  ACL_ENTRY();
   if (tensor == nullptr || dataType == nullptr) return missing("aclGetDataType");
   *dataType = tensor->dtype;
   return ACLNN_SUCCESS;
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr) {
+  ACL_ENTRY();
   if (tensor == nullptr || addr == nullptr) return missing("aclGetRawTensorAddr");
   *addr = tensor->data;
   return ACLNN_SUCCESS;
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
+  ACL_ENTRY();
   if (tensor == nullptr) return missing("aclSetRawTensorAddr");
   tensor->data = addr;
   return ACLNN_SUCCESS;
 }
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
+  ACL_ENTRY_POINTER();
   const size_t size = aiocann::sim::size_of(dataType);
   if (value == nullptr || size == 0) return nullptr;
   auto *scalar = new (std::nothrow) aclScalar;
@@ -179,43 +193,63 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
   return scalar;
 }
 
-aclnnStatus aclDestroyScalar(const aclScalar *scalar) { return destroy(scalar); }
+aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
+  ACL_ENTRY();
+  return destroy(scalar);
+}
 
 aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size) {
+  ACL_ENTRY_POINTER();
   return make_array<aclIntArray>(value, size);
 }
 
-aclnnStatus aclDestroyIntArray(const aclIntArray *array) { return destroy(array); }
+aclnnStatus aclDestroyIntArray(const aclIntArray *array) {
+  ACL_ENTRY();
+  return destroy(array);
+}
 
 aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size) {
+  ACL_ENTRY();
   return array_size("aclGetIntArraySize", array, size);
 }
 
 aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size) {
+  ACL_ENTRY_POINTER();
   return make_array<aclFloatArray>(value, size);
 }
 
-aclnnStatus aclDestroyFloatArray(const aclFloatArray *array) { return destroy(array); }
+aclnnStatus aclDestroyFloatArray(const aclFloatArray *array) {
+  ACL_ENTRY();
+  return destroy(array);
+}
 
 aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size) {
+  ACL_ENTRY();
   return array_size("aclGetFloatArraySize", array, size);
 }
 
 aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size) {
+  ACL_ENTRY_POINTER();
   return make_array<aclBoolArray>(value, size);
 }
 
-aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) { return destroy(array); }
+aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) {
+  ACL_ENTRY();
+  return destroy(array);
+}
 
 aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size) {
+  ACL_ENTRY();
   return array_size("aclGetBoolArraySize", array, size);
 }
 
 aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size) {
+  ACL_ENTRY_POINTER();
   return make_list<aclTensorList>(value, size);
 }
 
 aclnnStatus aclDestroyTensorList(const aclTensorList *array) {
+  ACL_ENTRY();
   if (array != nullptr) {
     for (const aclTensor *member : array->members) delete member;
   }
@@ -223,16 +257,19 @@ aclnnStatus aclDestroyTensorList(const aclTensorList *array) {
 }
 
 aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size) {
+  ACL_ENTRY();
   if (tensorList == nullptr || size == nullptr) return missing("aclGetTensorListSize");
   *size = tensorList->members.size();
   return ACLNN_SUCCESS;
 }
 
 aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size) {
+  ACL_ENTRY_POINTER();
   return make_list<aclScalarList>(value, size);
 }
 
 aclnnStatus aclDestroyScalarList(const aclScalarList *array) {
+  ACL_ENTRY();
   if (array != nullptr) {
     for (const aclScalar *member : array->members) delete member;
   }
@@ -240,6 +277,7 @@ aclnnStatus aclDestroyScalarList(const aclScalarList *array) {
 }
 
 aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size) {
+  ACL_ENTRY();
   if (scalarList == nullptr || size == nullptr) return missing("aclGetScalarListSize");
   *size = scalarList->members.size();
   return ACLNN_SUCCESS;
