@@ -308,18 +308,25 @@ def counters() -> dict[str, int]:
 def counted_calls() -> Iterator[dict[str, int]]:
     """Count the calls of ACL functions inside: what `fail_call` could strike.
 
-    The dict is filled when this is left.
+    The dict is filled when this is left; `counted_so_far` tells before.
     """
-    control = sim_control()
     found: dict[str, int] = {}
-    control.lib.aiocann_sim_count_calls(1)
+    sim_control().lib.aiocann_sim_count_calls(1)
     try:
         yield found
     finally:
-        control.lib.aiocann_sim_count_calls(0)
-        times = c_uint64()
-        while name := control.lib.aiocann_sim_called(len(found), times):
-            found[control.text(name)] = int(times.value)
+        sim_control().lib.aiocann_sim_count_calls(0)
+        found.update(counted_so_far())
+
+
+def counted_so_far() -> dict[str, int]:
+    """Return what `counted_calls` has counted by now."""
+    control = sim_control()
+    found: dict[str, int] = {}
+    times = c_uint64()
+    while name := control.lib.aiocann_sim_called(len(found), times):
+        found[control.text(name)] = int(times.value)
+    return found
 
 
 def last_misuse() -> str:

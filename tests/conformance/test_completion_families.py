@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio
 import numpy as np
 import pytest
 
 import aiocann
 from aiocann import DeviceFaultError, UnsupportedError
+from helpers.waiting import after_its_callback
 
 pytestmark = pytest.mark.anyio
 
@@ -77,11 +77,7 @@ async def test_a_lost_callback_is_found(opened: Any) -> None:
         buffer = await device.allocate(4096)
         async with device.stream() as stream:
             aiocann.sim.drop_callback("no_block")
-            # Short work is looked at, and needs no callback.
-            with aiocann.sim.hold(0):
-                op = stream.memset(buffer, 1)
-                await anyio.sleep(0.05)
-            await op
+            await after_its_callback(stream.memset, buffer, 1)
             assert rt.statistics().lost_callbacks == 1
             await stream.memset(buffer, 2)
         buffer.close()

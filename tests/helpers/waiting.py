@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from aiocann import testing
+from aiocann import sim, testing
 
 
 async def until(condition: Callable[[], object], seconds: float = 20) -> None:
@@ -24,3 +24,11 @@ async def until_counts_are(before: testing.Counts, runtime: Any) -> None:
             await anyio.lowlevel.checkpoint()
     after = testing.counts(runtime)
     assert after == before, f"{after}, before {before}"
+
+
+async def after_its_callback(enqueue: Callable[..., Any], *operands: Any) -> None:
+    """Await an op of device 0 that has a callback; what is over at once may have none."""
+    with sim.counted_calls(), sim.hold(0):
+        op = enqueue(*operands)
+        await until(lambda: "aclrtLaunchCallback" in sim.counted_so_far())
+    await op

@@ -156,9 +156,9 @@ inline void finish(Loop &loop, aiocann_op *op) {
 }
 
 /// Awaits an op that must fail with code, and gives it up; the detail.
-inline std::string fails(Loop &loop, aiocann_op *op, int32_t code) {
+inline std::string fails(Loop &loop, aiocann_op *op, int32_t code, int line = __builtin_LINE()) {
   loop.await(op);
-  CHECK_EQ(aiocann_op_state(op), 2);
+  if (aiocann_op_state(op) != 2) check::fail("the op that fails()", line, "went well");
   const std::string detail = aiocann_op_error(op)->detail;
   if (aiocann_op_error(op)->code != code) check::fail("fails", code, text(aiocann_op_error(op)));
   aiocann_op_release(op);
