@@ -27,7 +27,7 @@ async def until_counts_are(before: testing.Counts, runtime: Any) -> None:
 
 
 async def after_its_callback(enqueue: Callable[..., Any], *operands: Any) -> None:
-    """Await an op of device 0 that has a callback; what is over at once may have none."""
+    """Await an op of device 0 that has a callback: what is over at once may not."""
     with sim.counted_calls(), sim.hold(0):
         op = enqueue(*operands)
         await until(lambda: "aclrtLaunchCallback" in sim.counted_so_far())
