@@ -20,6 +20,9 @@ void *allocate(std::size_t n) {
 
 }  // namespace
 
+// Inlined, each pair looks to the compiler like one of new and free().
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 void *operator new(std::size_t n) { return allocate(n); }
 void *operator new[](std::size_t n) { return allocate(n); }
 void operator delete(void *memory) noexcept { std::free(memory); }
