@@ -262,6 +262,8 @@ void Lane::place_marker(Stream *stream, Op *op, bool has_event, Status trouble) 
   // Where nothing makes the marker wait for an adopted stream, it would come at once.
   const bool early = stream->adopted() && !trouble.is_ok();
   if (early || (!has_event && completion.needs_event())) return rescue(stream, op, trouble);
+  // Before the marker, with which it may end at once.
+  if (!trouble.is_ok()) stream->fail(op, device_->explained(trouble, op));
   op->retain();  // the marker's
   op->awaits_callback = true;
   if (const int32_t code = lent([&] { return completion.place(op); }); code != 0) {
@@ -271,8 +273,6 @@ void Lane::place_marker(Stream *stream, Op *op, bool has_event, Status trouble) 
     // Refused this once: nothing is wrong with the work, and the watch asks for it.
     if (has_event && !stream->adopted() && is_refusal_code(code)) return device_->raise_alarm();
     rescue(stream, op, trouble);
-  } else if (!trouble.is_ok()) {
-    stream->fail(op, device_->explained(trouble, op));
   }
 }
 

@@ -144,7 +144,7 @@ void test_every_descriptor_may_fail() {
       CHECK(at > 40);
       return;
     }
-    CHECK_EQ(status.code(), static_cast<int32_t>(AIOCANN_E_INTERNAL));
+    CHECK_EQ(status.code(), static_cast<int32_t>(AIOCANN_E_NO_MEMORY));
     CHECK_CONTAINS(status.get()->detail, "returned NULL");
   }
 }
