@@ -120,7 +120,8 @@ class Backend:
         array : NumPy array or C-contiguous buffer
             Either of the tensor's own element type, or plain bytes (`bytes`,
             `bytearray`, an array of uint8) that are taken as they are. It must not be
-            written before the op is done.
+            written before the op is done. Of a quantized tensor: the bytes of its
+            blocks, as ggml and GGUF files have them.
         offset : int, optional
             Where to write, in bytes from the tensor's start. Given, `array` may be
             any part of the tensor; left out, it must be the whole of it.
@@ -155,10 +156,17 @@ class Backend:
             )
         if nbytes == 0:
             return Operation.completed("set_tensor", None)
+        if tensor.dtype.is_quantized and nbytes != room:
+            raise usage(
+                f"{tensor.describe()} has another form on the device, and is written "
+                f"whole: {room} bytes, not {nbytes}"
+            )
         mem = require_open(block)
         to = device_span(block, base + start)
         keep = (tensor, array, mem, export)
-        return self.stream.copy("set_tensor", to, span, nbytes, keep)
+        return self.stream.copy(
+            "set_tensor", to, span, nbytes, keep, blocks=_blocks(tensor)
+        )
 
     def get_tensor_async(
         self, tensor: Tensor, out: npt.NDArray[Any] | None = None
@@ -208,7 +216,9 @@ class Backend:
         mem = require_open(block)
         from_ = device_span(block, offset)
         keep = (out, tensor, mem, export)
-        return self.stream.copy("get_tensor", span, from_, nbytes, keep, result)
+        return self.stream.copy(
+            "get_tensor", span, from_, nbytes, keep, result, blocks=_blocks(tensor)
+        )
 
     def cpy_tensor_async(self, src: Tensor, dst: Tensor) -> Operation[None]:
         """Copy a tensor to another of the same shape and type, across devices too.
@@ -342,6 +352,11 @@ def _chain(first: Stream, then: Stream) -> None:
             raise last_error()
     finally:
         lib.aiocann_op_release(out[0])
+
+
+def _blocks(tensor: Tensor) -> DType | None:
+    """Return the type of a quantized tensor: copies to and from the host change it."""
+    return tensor.dtype if tensor.dtype.is_quantized else None
 
 
 def _check_dtype(dtype: DType, array: Any, verb: str) -> None:

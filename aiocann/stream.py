@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from aiocann.device import Device
+    from aiocann.dtypes import DType
 
 __all__ = ["Stream", "StreamContext", "current_stream"]
 
@@ -235,11 +236,21 @@ class Stream:
         nbytes: int,
         operands: tuple[Any, ...],
         result: Any = None,
+        *,
+        blocks: DType | None = None,
     ) -> Operation[Any]:
-        """Enqueue a copy between spans that were checked; for backends."""
+        """Enqueue a copy between spans that were checked; for backends.
+
+        `blocks` is the element type of a quantized tensor, which has another form on
+        the host than on the device.
+        """
+        call = lib.aiocann_stream_memcpy
+        arguments: tuple[Any, ...] = (self.native(), to, from_, nbytes)
+        if blocks is not None:
+            call, arguments = lib.aiocann_stream_copy_blocks, (*arguments, blocks.value)
         return enqueue(
-            lib.aiocann_stream_memcpy,
-            (self.native(), to, from_, nbytes),
+            call,
+            arguments,
             kind,
             operands,
             self,

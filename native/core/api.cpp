@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/blocks.hpp"
 #include "core/device.hpp"
 #include "core/graph_op.hpp"
 #include "core/lane.hpp"
@@ -136,6 +137,15 @@ Status choose_plan(const Stream *stream, const Side &dst, const Side &src, CopyP
   const Side &host = to_device ? src : dst;
   if (host.mem != nullptr) return Status::ok();  // pinned
   *plan = to_device ? CopyPlan::kToDevice : CopyPlan::kToHost;
+  *path = AIOCANN_PATH_STAGED;
+  return Status::ok();
+}
+
+/// A copy that changes the form of blocks goes through staging memory, pinned host memory too.
+Status convert_on_the_way(const Side &dst, const Side &src, CopyPlan *plan, uint8_t *path) {
+  if (is_device(dst) == is_device(src))
+    return Status::error(AIOCANN_E_USAGE, "Blocks change their form between host and device.");
+  *plan = is_device(dst) ? CopyPlan::kToDevice : CopyPlan::kToHost;
   *path = AIOCANN_PATH_STAGED;
   return Status::ok();
 }
@@ -338,9 +348,9 @@ uint64_t aiocann_stream_handle(const aiocann_stream *stream) {
 
 int32_t aiocann_stream_idle(const aiocann_stream *stream) { return stream->idle() ? 1 : 0; }
 
-int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
-                              const aiocann_span *src, uint64_t nbytes, aiocann_loop *home,
-                              aiocann_op **op) {
+static int32_t enqueue_copy(aiocann_stream *stream, const aiocann_span *dst,
+                            const aiocann_span *src, uint64_t nbytes, int32_t blocks,
+                            aiocann_loop *home, aiocann_op **op) {
   return guarded([&]() -> int32_t {
     if (Status status = usable(stream); !status.is_ok()) return publish(status);
     Side to, from;
@@ -349,6 +359,7 @@ int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
     Status status = resolve(stream, dst, nbytes, op != nullptr, "destination", &to);
     if (status.is_ok()) status = resolve(stream, src, nbytes, op != nullptr, "source", &from);
     if (status.is_ok()) status = choose_plan(stream, to, from, &plan, &path);
+    if (status.is_ok() && blocks != 0) status = convert_on_the_way(to, from, &plan, &path);
     if (!status.is_ok()) {
       drop(&to);
       drop(&from);
@@ -364,12 +375,31 @@ int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
       copy->foreign->foreign_uses.fetch_add(1, std::memory_order_acq_rel);
     }
     copy->nbytes = nbytes;
+    copy->blocks = blocks;
     copy->plan = plan;
     copy->path.store(path, std::memory_order_relaxed);
     if (nbytes == 0) return settle_now(copy, op);
     add(stream->device->runtime->counters.in_flight_bytes, nbytes);
     return enqueue_on(stream, copy, op);
   });
+}
+
+int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
+                              const aiocann_span *src, uint64_t nbytes, aiocann_loop *home,
+                              aiocann_op **op) {
+  return enqueue_copy(stream, dst, src, nbytes, 0, home, op);
+}
+
+int32_t aiocann_stream_copy_blocks(aiocann_stream *stream, const aiocann_span *dst,
+                                   const aiocann_span *src, uint64_t nbytes, int32_t dtype,
+                                   aiocann_loop *home, aiocann_op **op) {
+  const uint64_t block = aiocann::core::block_form(dtype).block;
+  if (block == 0 || nbytes % block != 0) {
+    return publish(Status::error(AIOCANN_E_USAGE,
+                                 "%llu bytes are not whole blocks of a quantized dtype (%d).",
+                                 static_cast<ull>(nbytes), dtype));
+  }
+  return enqueue_copy(stream, dst, src, nbytes, dtype, home, op);
 }
 
 int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t offset,

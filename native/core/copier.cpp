@@ -3,12 +3,25 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/blocks.hpp"
 #include "core/device.hpp"
 #include "core/lane.hpp"
 #include "core/parker.hpp"
 #include "core/stream.hpp"
 
 namespace aiocann::core {
+
+void from_host(const Op *copy, uint64_t offset, uint64_t nbytes, char *staging) {
+  if (copy->blocks != 0)
+    return pack_blocks(copy->blocks, copy->nbytes, copy->src.host, offset, nbytes, staging);
+  std::memcpy(staging, copy->src.host + offset, nbytes);
+}
+
+void to_host(const Op *copy, const char *staging, uint64_t offset, uint64_t nbytes) {
+  if (copy->blocks != 0)
+    return unpack_blocks(copy->blocks, copy->nbytes, staging, offset, nbytes, copy->dst.host);
+  std::memcpy(copy->dst.host + offset, staging, nbytes);
+}
 
 void Copiers::start() {
   for (int i = 0; i < kThreads; ++i) {
@@ -70,11 +83,11 @@ void Copiers::work(Op *part) {
   Op *parent = part->parent;
   switch (part->kind) {
     case OpKind::kChunkToDevice:
-      std::memcpy(part->chunk->base, parent->src.host + part->assigned, part->nbytes);
+      from_host(parent, part->assigned, part->nbytes, part->chunk->base);
       part->stream->device->lane->push_or_drop(part);
       return;
     case OpKind::kChunkToHost: {
-      std::memcpy(parent->dst.host + part->assigned, part->chunk->base, part->nbytes);
+      to_host(parent, part->chunk->base, part->assigned, part->nbytes);
       part->chunk->release();
       part->chunk = nullptr;
       Settler settler;

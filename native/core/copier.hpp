@@ -10,6 +10,11 @@
 
 namespace aiocann::core {
 
+/// Moves bytes offset to offset + nbytes of a copy from its host memory to staging memory, or back; in the form that
+/// the other side takes.
+void from_host(const Op *copy, uint64_t offset, uint64_t nbytes, char *staging);
+void to_host(const Op *copy, const char *staging, uint64_t offset, uint64_t nbytes);
+
 class Copiers {
  public:
   static constexpr int kThreads = 2;

@@ -120,11 +120,7 @@ Status PlannedGraph::add_tensor(const aiocann_tensor *tensors, int32_t n_tensors
     return Status::error(AIOCANN_E_USAGE, "tensor %d has dtype %d and %d axes", index, given.dtype,
                          given.n_dims);
   }
-  const int64_t size = dtype_size(given.dtype);
-  if (size == 0) {
-    return Status::error(AIOCANN_E_UNSUPPORTED, "tensor %d: no op takes %s", index,
-                         dtype_name(given.dtype));
-  }
+  const int64_t size = dtype_block_bytes(given.dtype);
   for (int i = 0; i < kAxes; ++i) {
     if (given.ne[i] < 0 || given.nb[i] < 0 || given.nb[i] % size != 0) {
       return Status::error(AIOCANN_E_USAGE, "tensor %d has a negative or uneven shape or stride",

@@ -5,7 +5,6 @@
 // own, so the copy itself needs none: it passes right behind its last part. While parts are under way the copy stays
 // at the head of its stream's FIFO, where its fields belong to the lane.
 #include <algorithm>
-#include <cstring>
 
 #include "core/copier.hpp"
 #include "core/device.hpp"
@@ -41,7 +40,7 @@ Lane::Verdict Lane::small_to_device(Stream *stream, Op *op) {
   Status failure;
   Chunk *slot = slots_.take(stream, &failure);
   if (slot == nullptr) return failure.is_ok() ? Verdict::kHeld : fail_head(stream, op, failure);
-  std::memcpy(slot->base, op->src.host, op->nbytes);
+  from_host(op, 0, op->nbytes, slot->base);
   op->chunk = slot;
   const int32_t code = lent([&] {
     return api_->aclrtMemcpyAsync(device_at(op->dst, 0), op->nbytes, slot->base, op->nbytes,
@@ -263,10 +262,10 @@ void Lane::finish_passed(Op *op, Settler &settler) {
     case OpKind::kMemcpy: {
       Chunk *slot = op->chunk;
       op->chunk = nullptr;
-      const bool to_host = op->plan == CopyPlan::kToHost;
-      if (to_host && op->status.is_ok()) std::memcpy(op->dst.host, slot->base, op->nbytes);
+      const bool is_read = op->plan == CopyPlan::kToHost;
+      if (is_read && op->status.is_ok()) to_host(op, slot->base, 0, op->nbytes);
       slot->release();
-      if (to_host) op->stream->host_part_done(op, settler);
+      if (is_read) op->stream->host_part_done(op, settler);
       return;
     }
     default:

@@ -114,7 +114,8 @@ struct aiocann_op {
   aiocann::core::CopyPlan plan{};
   const bool notify;
   std::atomic<uint8_t> path{AIOCANN_PATH_NONE};
-  int32_t value = 0;  ///< of memset; priority of a stream
+  int32_t value = 0;   ///< of memset; priority of a stream
+  int32_t blocks = 0;  ///< of a copy: the quantized dtype whose form changes on the way; 0: none
   const uint64_t id;
   aiocann::core::Runtime *const runtime;  ///< Owns: one reference
   aiocann::core::Stream *const stream;    ///< Owns: one reference, where not null

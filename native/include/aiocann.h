@@ -230,6 +230,11 @@ typedef struct aiocann_span {
 int32_t aiocann_stream_memcpy(aiocann_stream *stream, const aiocann_span *dst,
                               const aiocann_span *src, uint64_t nbytes, aiocann_loop *home,
                               aiocann_op **op);
+/* The same between host memory with ggml's blocks of a quantized dtype, of a whole tensor, and a device, where all
+ * quants lie before all scales; see core/blocks.hpp. Always staged. */
+int32_t aiocann_stream_copy_blocks(aiocann_stream *stream, const aiocann_span *dst,
+                                   const aiocann_span *src, uint64_t nbytes, int32_t dtype,
+                                   aiocann_loop *home, aiocann_op **op);
 int32_t aiocann_stream_memset(aiocann_stream *stream, aiocann_mem *mem, uint64_t offset,
                               int32_t value, uint64_t nbytes, aiocann_loop *home, aiocann_op **op);
 /* A marker: settles when everything enqueued on the stream before it, host parts included, has. It serves

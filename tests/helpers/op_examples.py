@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aiocann import F16, F32, I32, Tensor, ops
+from aiocann import F16, F32, I32, Q4_0, Q8_0, Tensor, ops
 from helpers.op_runs import OpRuns
 
 
@@ -29,6 +29,8 @@ async def op_examples(runs: OpRuns) -> list[Tensor]:
     q = await runs.leaf(runs.uniform((1, 4, 3, 64)))
     keys = await runs.leaf(runs.uniform((1, 2, 16, 64), F16), F16)
     far = await runs.leaf(runs.uniform((1, 1, 3, 16), F16), F16)
+    lines = await runs.leaf(runs.uniform((3, 2, 32)))
+    packed = [(await runs.weights((3, 5, 32), dtype))[0] for dtype in (Q4_0, Q8_0)]
     return [
         *(op(x, x) for op in (ops.add, ops.sub, ops.mul, ops.div)),
         *(op(x) for op in (ops.sqr, ops.abs, ops.neg, ops.exp, ops.log, ops.sqrt)),
@@ -46,6 +48,9 @@ async def op_examples(runs: OpRuns) -> list[Tensor]:
         ops.mul_mat(wide, half),
         ops.mul_mat(first, x),
         ops.mul_mat(x, ops.view(wide, (4, 2, 8))),
+        *(ops.mul_mat(w, lines) for w in packed),
+        *(ops.mul_mat_id(w, lines, pairs) for w in packed),
+        ops.get_rows(packed[1], ops.view(pairs, (3, 2))),
         ops.soft_max(x),
         ops.soft_max(x, mask, scale=0.5),
         ops.soft_max(ops.view(x, (1, 2, 3, 8)), mask, scale=0.5, max_bias=1.0),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import aiocann
 from aiocann import ops
 from aiocann.dtypes import DType
+from helpers.blocks import dequantize, quantize
 
 Array = NDArray[Any]
 
@@ -124,6 +125,15 @@ class OpRuns:
         if array.size:
             await self.backend.set_tensor_async(tensor, to_bits(array, dtype))
         return tensor
+
+    async def weights(
+        self, shape: tuple[int, ...], dtype: DType
+    ) -> tuple[aiocann.Tensor, Array]:
+        """Return random quantized weights on the device, and what they stand for."""
+        blocks = quantize(self.uniform(shape), dtype)
+        tensor = await self.backend.empty(shape, dtype)
+        await self.backend.set_tensor_async(tensor, blocks)
+        return tensor, dequantize(blocks, dtype, shape)
 
     async def compute(self, *outputs: aiocann.Tensor) -> list[Array]:
         """Compute outputs in one graph and read them."""

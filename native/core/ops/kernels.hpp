@@ -33,6 +33,10 @@ Status launch_copy(Launch &launch);
 void temps_mul_mat(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_mul_mat(Launch &launch);
 Status launch_out_prod(Launch &launch);
+void temps_quantized(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_quantized(Launch &launch);
+void temps_quantized_id(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_quantized_id(Launch &launch);
 void temps_mul_mat_id(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_mul_mat_id(Launch &launch);
 
@@ -111,6 +115,10 @@ double alibi_slope(double max_bias, int64_t n_heads, int64_t head);
 /// out = src converted to the dtype of out; both have the same shape.
 Status convert(Launch &launch, aclTensor *src, int32_t src_dtype, aclTensor *out,
                int32_t out_dtype);
+
+inline bool is_quantized(const Layout &layout) {
+  return (kQuantized & dtype_bit(layout.dtype)) != 0;
+}
 
 /// Room for `shape` in float32.
 uint64_t f32_bytes(const Layout &shape);

@@ -66,9 +66,24 @@ aclTensor *Launch::tensor(const View &view, aclFormat format) {
     strides[reversed] = view.nb[i] / size;
     if (view.ne[i] > 0) length += (view.ne[i] - 1) * strides[reversed];
   }
-  aclTensor *made = api_.aclCreateTensor(
-      shape, static_cast<uint64_t>(view.n), static_cast<aclDataType>(acl_dtype(view.dtype)),
-      strides, offset, format, &length, 1, reinterpret_cast<void *>(view.address - below));
+  return make_tensor(shape, strides, view.n, static_cast<aclDataType>(acl_dtype(view.dtype)),
+                     offset, length, format, view.address - below);
+}
+
+aclTensor *Launch::quants(uint64_t address, int32_t dtype, int64_t n, int64_t k) {
+  const uint64_t below = address % kDataAlignment;
+  const int64_t offset = static_cast<int64_t>(below) * (dtype == AIOCANN_Q4_0 ? 2 : 1);
+  const int64_t shape[] = {k, n}, strides[] = {1, k};
+  return make_tensor(shape, strides, 2, static_cast<aclDataType>(acl_dtype(dtype)), offset,
+                     offset + n * k, ACL_FORMAT_ND, address - below);
+}
+
+aclTensor *Launch::make_tensor(const int64_t *shape, const int64_t *strides, int32_t n_axes,
+                               aclDataType dtype, int64_t offset, int64_t length, aclFormat format,
+                               uint64_t address) {
+  aclTensor *made =
+      api_.aclCreateTensor(shape, static_cast<uint64_t>(n_axes), dtype, strides, offset, format,
+                           &length, 1, reinterpret_cast<void *>(address));
   if (made == nullptr) {
     fail_to_create("aclCreateTensor");
     return nullptr;

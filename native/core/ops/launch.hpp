@@ -47,6 +47,8 @@ class Launch {
   aclTensor *tensor(uint64_t address, const Layout &layout) {
     return tensor(View(address, layout));
   }
+  /// The quants of n rows of k: as the matrix (k, n) that products take.
+  aclTensor *quants(uint64_t address, int32_t dtype, int64_t n, int64_t k);
   aclTensor *src_tensor(int i) { return tensor(src_address(i), src(i)); }
   aclTensor *out_tensor() { return tensor(out_address(), out()); }
   aclScalar *scalar(double value);  ///< float32
@@ -74,6 +76,9 @@ class Launch {
   Status finish(const char *name, Execute execute, uint64_t bytes, aclOpExecutor *executor);
   Status missing(const char *name) const;
   Status refused(const char *name, const char *phase, aclnnStatus code) const;
+  aclTensor *make_tensor(const int64_t *shape, const int64_t *strides, int32_t n_axes,
+                         aclDataType dtype, int64_t offset, int64_t length, aclFormat format,
+                         uint64_t address);
   void fail_to_create(const char *call);
   void release();
 

@@ -1,6 +1,7 @@
 #include "core/ops/layout.hpp"
 
 #include "acl_abi.h"
+#include "core/blocks.hpp"
 
 namespace aiocann::core {
 namespace {
@@ -30,6 +31,13 @@ int64_t dtype_size(int32_t dtype) {
   return dtype >= 0 && dtype <= AIOCANN_Q8_0 ? kDtypes[dtype].size : 0;
 }
 
+int64_t dtype_block(int32_t dtype) { return block_form(dtype).block == 0 ? 1 : kBlock; }
+
+int64_t dtype_block_bytes(int32_t dtype) {
+  const uint64_t block = block_form(dtype).block;
+  return block == 0 ? dtype_size(dtype) : static_cast<int64_t>(block);
+}
+
 const char *dtype_name(int32_t dtype) {
   return dtype >= 0 && dtype <= AIOCANN_Q8_0 ? kDtypes[dtype].name : "?";
 }
@@ -47,11 +55,11 @@ Layout Layout::contiguous(const Layout &shape, int32_t dtype) {
   Layout out;
   out.dtype = dtype;
   out.n_dims = shape.n_dims;
-  int64_t stride = dtype_size(dtype);
+  int64_t stride = dtype_block_bytes(dtype);
   for (int i = 0; i < kAxes; ++i) {
     out.ne[i] = shape.ne[i];
     out.nb[i] = stride;
-    stride = times(stride, shape.ne[i]);
+    stride = times(stride, i == 0 ? shape.ne[0] / dtype_block(dtype) : shape.ne[i]);
   }
   return out;
 }
@@ -66,11 +74,11 @@ int64_t Layout::rows() const {
 }
 
 bool Layout::is_contiguous() const {
-  int64_t stride = dtype_size(dtype);
+  int64_t stride = dtype_block_bytes(dtype);
   for (int i = 0; i < kAxes; ++i) {
     if (ne[i] != 1 && nb[i] != stride)
       return false;  // the stride of a one-element axis is never used
-    stride = times(stride, ne[i]);
+    stride = times(stride, i == 0 ? ne[0] / dtype_block(dtype) : ne[i]);
   }
   return true;
 }
@@ -91,10 +99,11 @@ bool Layout::same_strides(const Layout &other) const {
 
 uint64_t Layout::extent() const {
   if (is_empty()) return 0;
-  int64_t bytes = dtype_size(dtype);
+  int64_t bytes = dtype_block_bytes(dtype);
   for (int i = 0; i < kAxes; ++i) {
+    const int64_t steps = (i == 0 ? ne[0] / dtype_block(dtype) : ne[i]) - 1;
     int64_t span = 0;
-    if (__builtin_mul_overflow(ne[i] - 1, nb[i], &span) ||
+    if (__builtin_mul_overflow(steps, nb[i], &span) ||
         __builtin_add_overflow(bytes, span, &bytes)) {
       return UINT64_MAX;
     }

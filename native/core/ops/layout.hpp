@@ -13,6 +13,9 @@ constexpr int kMaxViewAxes = 8;  ///< an aclTensor takes up to eight
 
 /// Bytes of one element; 0 for dtypes that have no whole bytes (quantized blocks).
 int64_t dtype_size(int32_t dtype);
+/// What is stored together: one element, or a quantized block; and its bytes.
+int64_t dtype_block(int32_t dtype);
+int64_t dtype_block_bytes(int32_t dtype);
 /// "f32", "i64", ...
 const char *dtype_name(int32_t dtype);
 /// The aclDataType with the same meaning.

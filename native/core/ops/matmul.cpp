@@ -66,14 +66,16 @@ Status multiply(Launch &launch, Factor weights, Factor inputs, int8_t cube_math_
 
 // The result is float32, and aclnn gives a product the wider dtype of its two sides: x is widened,
 // which is exact. So is w where it is bf16, which aclnn does not combine with float32.
-void temps_mul_mat(const NodeView &node, const Layout &, Temps *temps) {
+void temps_mul_mat(const NodeView &node, const Layout &out, Temps *temps) {
   const Layout &w = *node.src[0];
+  if (is_quantized(w)) return temps_quantized(node, out, temps);
   const Layout &x = *node.src[1];
   if (x.dtype != AIOCANN_F32) temps->add(f32_bytes(x));
   if (w.dtype == AIOCANN_BF16) temps->add(f32_bytes(w));
 }
 
 Status launch_mul_mat(Launch &launch) {
+  if (is_quantized(launch.src(0))) return launch_quantized(launch);
   return multiply(launch, factor(launch, 0), factor(launch, 1),
                   static_cast<int8_t>(launch.integer(0)));
 }
@@ -127,8 +129,9 @@ Layout chosen(const Layout &experts, int64_t used, int32_t dtype) {
 }  // namespace
 
 // The chosen matrices; they and x in float32, where they have to be.
-void temps_mul_mat_id(const NodeView &node, const Layout &, Temps *temps) {
+void temps_mul_mat_id(const NodeView &node, const Layout &out, Temps *temps) {
   const Layout &w = *node.src[0];
+  if (is_quantized(w)) return temps_quantized_id(node, out, temps);
   const int64_t used = node.src[2]->ne[0];
   temps->add(own_bytes(chosen(w, used, w.dtype)));
   if (node.src[1]->dtype != AIOCANN_F32) temps->add(f32_bytes(*node.src[1]));
@@ -137,6 +140,7 @@ void temps_mul_mat_id(const NodeView &node, const Layout &, Temps *temps) {
 
 // Token by token: its matrices are gathered, then each is multiplied with its row of x.
 Status launch_mul_mat_id(Launch &launch) {
+  if (is_quantized(launch.src(0))) return launch_quantized_id(launch);
   const Layout &w = launch.src(0), &ids = launch.src(2), &out = launch.out();
   Layout x = launch.src(1);
   uint64_t x_address = launch.src_address(1);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr DtypeSet kSettable = dtype_bit(AIOCANN_F32) | dtype_bit(AIOCANN_I32);
 constexpr const char *kNo310PBf16 = "Ascend310P: no bf16";
+constexpr const char *kNo310PQuantized = "Ascend310P: no bf16, no quantized w";
 
 // Of one tensor of floating numbers, with a result like it.
 #define OF_ONE(name, text, params, aclnn, temps, launch)                                    \
@@ -118,18 +119,19 @@ const OpRow kRows[] = {
         "aclnnMuls aclnnInplaceMuls aclnnSilu aclnnMul aclnnCast"),
     // ---- matrix products ----
     {"mul_mat",
-     "x times w transposed, summed in float32.",
+     "x times w transposed, summed in float32; with quantized w, x is rounded to float16.",
      "w x",
      2,
      2,
      "cube_math_type:i",
-     {kFloats, kFloats},
+     {kFloats | kQuantized, kFloats},
      OutDtype::kF32,
      "w (..., n, k), x (..., m, k) -> (..., m, n); leading axes of w divide "
      "those of x, neighbours share",
      shape_mul_mat,
-     "aclnnMm aclnnBatchMatMul aclnnMatmul aclnnCast",
-     kNo310PBf16,
+     "aclnnMm aclnnBatchMatMul aclnnMatmul aclnnCast aclnnInplaceCopy "
+     "aclnnWeightQuantBatchMatmulV2",
+     kNo310PQuantized,
      temps_mul_mat,
      launch_mul_mat},
     {"out_prod",
@@ -153,12 +155,13 @@ const OpRow kRows[] = {
      3,
      3,
      "",
-     {kFloats, kFloats, dtype_bit(AIOCANN_I32)},
+     {kFloats | kQuantized, kFloats, dtype_bit(AIOCANN_I32)},
      OutDtype::kF32,
      "w (experts, n, k), x (tokens, used or 1, k), ids (tokens, used) -> (tokens, used, n)",
      shape_mul_mat_id,
-     "aclnnIndexSelect aclnnBatchMatMul aclnnCast",
-     kNo310PBf16,
+     "aclnnIndexSelect aclnnBatchMatMul aclnnCast aclnnInplaceCopy "
+     "aclnnWeightQuantBatchMatmulV2",
+     kNo310PQuantized,
      temps_mul_mat_id,
      launch_mul_mat_id},
     // ---- rows ----
@@ -325,12 +328,12 @@ const OpRow kRows[] = {
      2,
      2,
      "",
-     {kFloats, kIndices},
+     {kFloats | dtype_bit(AIOCANN_Q8_0), kIndices},
      OutDtype::kF32,
      "table (n, k), ids (...) -> (..., k); table (..., n, k), ids (..., i) -> "
      "(..., i, k)",
      shape_get_rows,
-     "aclnnGatherV2 aclnnCast",
+     "aclnnGatherV2 aclnnCast aclnnMul",
      kNo310PBf16,
      temps_get_rows,
      launch_get_rows},
@@ -791,6 +794,7 @@ std::string set_text(DtypeSet set) {
 
 bool is_whole(const Layout &layout) {
   const int64_t size = dtype_size(layout.dtype);
+  if (layout.ne[0] % dtype_block(layout.dtype) != 0) return false;
   for (int i = 0; i < kAxes; ++i) {
     if (layout.ne[i] < 0 || layout.nb[i] < 0 || (size > 0 && layout.nb[i] % size != 0))
       return false;

@@ -18,6 +18,7 @@ constexpr DtypeSet dtype_bit(int32_t dtype) { return 1u << dtype; }
 constexpr DtypeSet kFloats =
     dtype_bit(AIOCANN_F32) | dtype_bit(AIOCANN_F16) | dtype_bit(AIOCANN_BF16);
 constexpr DtypeSet kMasks = dtype_bit(AIOCANN_F32) | dtype_bit(AIOCANN_F16);
+constexpr DtypeSet kQuantized = dtype_bit(AIOCANN_Q4_0) | dtype_bit(AIOCANN_Q8_0);
 constexpr DtypeSet kIndices = dtype_bit(AIOCANN_I32) | dtype_bit(AIOCANN_I64);
 constexpr DtypeSet kPlain = kFloats | kIndices | dtype_bit(AIOCANN_I8) | dtype_bit(AIOCANN_I16);
 

@@ -56,6 +56,8 @@ Status shape_get_rows(const NodeView &node, Layout *out, int64_t *) {
   const Layout &table = *node.src[0];
   const Layout &ids = *node.src[1];
   if (ids.n_dims > 3) return node.usage("ids has %d axes; at most 3 are possible", ids.n_dims);
+  if (table.dtype == AIOCANN_Q8_0 && !table.is_contiguous())
+    return node.unsupported("a quantized table must be without gaps");
   if ((table.ne[2] != 1 && table.ne[2] != ids.ne[1]) ||
       (table.ne[3] != 1 && table.ne[3] != ids.ne[2])) {
     return node.usage(
@@ -69,9 +71,26 @@ Status shape_get_rows(const NodeView &node, Layout *out, int64_t *) {
   return Status::ok();
 }
 
+/// What aclnn's product takes of quantized weights.
+static Status check_quantized(const NodeView &node) {
+  constexpr int64_t kLongest = 65535;
+  const Layout &w = *node.src[0];
+  if ((kQuantized & dtype_bit(w.dtype)) == 0) return Status::ok();
+  if (on_310p(node)) return node.unsupported("%s has no quantized weights", node.soc);
+  if (node.src[1]->dtype == AIOCANN_BF16)
+    return node.unsupported("with quantized weights, x must be f32 or f16");
+  if (!w.is_contiguous()) return node.unsupported("quantized weights must be without gaps");
+  if (w.ne[0] > kLongest) {
+    return node.unsupported("rows of quantized weights have at most %lld elements",
+                            static_cast<long long>(kLongest));
+  }
+  return Status::ok();
+}
+
 Status shape_mul_mat(const NodeView &node, Layout *out, int64_t *) {
   const Layout &w = *node.src[0];
   const Layout &x = *node.src[1];
+  if (Status status = check_quantized(node); !status.is_ok()) return status;
   const int64_t mode = node.params[0].i;
   if (mode < 0 || mode > 3) {
     return node.usage("cube_math_type is %lld; it goes from 0 to 3", static_cast<long long>(mode));
@@ -99,6 +118,7 @@ Status shape_mul_mat_id(const NodeView &node, Layout *out, int64_t *) {
   const Layout &w = *node.src[0];
   const Layout &x = *node.src[1];
   const Layout &ids = *node.src[2];
+  if (Status status = check_quantized(node); !status.is_ok()) return status;
   if (w.ne[0] != x.ne[0] || w.ne[0] == 0 || w.ne[3] != 1)
     return node.usage("w must be (experts, n, k) and x (tokens, used or 1, k)");
   if (x.ne[3] != 1 || ids.rows() != ids.ne[1] || ids.ne[1] != x.ne[2] ||
