@@ -1,5 +1,7 @@
 """`DeviceGroup`: several devices under one task group."""
 
+# ruff: noqa: SLF001 - a map is a part of its group
+
 from __future__ import annotations
 
 import contextlib
@@ -20,6 +22,7 @@ import anyio
 from aiocann.completion import Interruption, settled
 from aiocann.errors import AiocannError, ClosedResourceError, usage
 from aiocann.logs import log
+from aiocann.results import Results, Work
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -85,7 +88,7 @@ class DeviceGroup:
         self._tasks: TaskGroup | None = None
         self._loads = [_Load(device) for device in self.devices]
         self._failures: list[tuple[Device, BaseException]] = []
-        self._maps: set[Callable[[], None]] = set()
+        self._maps: set[_Map[Any]] = set()
 
     async def __aenter__(self) -> DeviceGroup:
         if self._tasks is not None:
@@ -103,8 +106,8 @@ class DeviceGroup:
         tasks = self._tasks
         assert tasks is not None
         # A map that was not read to its end is not wanted any more.
-        for stop in tuple(self._maps):
-            stop()
+        for one in tuple(self._maps):
+            one.stop()
         try:
             handled = await tasks.__aexit__(exc_type, exc, traceback)
         except BaseExceptionGroup as group:
@@ -165,9 +168,21 @@ class DeviceGroup:
             raise RuntimeError("enter the group first: async with DeviceGroup(...)")
         return self._tasks
 
-    def _pick(self) -> _Load:
-        """Return the device with the least to do; of equals, the least used so far."""
-        return min(self._loads, key=lambda load: (load.running, load.started))
+    def _claim(self, device: Device | None = None) -> _Load:
+        """Count a task for a device, or that with the least to do.
+
+        Of equals, it is the least used so far.
+        """
+        if device is None:
+            load = min(self._loads, key=lambda load: (load.running, load.started))
+        else:
+            found = [load for load in self._loads if load.device is device]
+            if not found:
+                raise usage(f"{device!r} is not one of the group's devices")
+            load = found[0]
+        load.running += 1
+        load.started += 1
+        return load
 
     def start_soon(
         self,
@@ -187,15 +202,7 @@ class DeviceGroup:
             One of the group's; by default the one with the least to do.
         """
         tasks = self._started()
-        if device is None:
-            load = self._pick()
-        else:
-            found = [load for load in self._loads if load.device is device]
-            if not found:
-                raise usage(f"{device!r} is not one of the group's devices")
-            load = found[0]
-        load.running += 1
-        load.started += 1
+        load = self._claim(device)
         tasks.start_soon(self._run, load, fn, args)
 
     async def _run(
@@ -203,18 +210,19 @@ class DeviceGroup:
     ) -> Any:
         try:
             return await fn(load.device, *args)
-        except Exception as exc:
-            self._failures.append((load.device, exc))
+        except BaseException as exc:
+            if failure := _failure_in(exc):
+                self._failures.append((load.device, failure))
             raise
         finally:
             load.running -= 1
 
-    async def map(
+    def map(
         self,
         fn: Callable[[Device, T], Awaitable[R]],
         items: Iterable[T] | AsyncIterable[T],
-    ) -> AsyncGenerator[R, None]:
-        """Yield ``fn(device, item)`` of every item, in the items' order.
+    ) -> Results[R]:
+        """Iterate over ``fn(device, item)`` of every item, in the items' order.
 
         Items go to the device with the least to do, at most `max_in_flight` at once on
         each, and are taken from `items` only as there is room. Results that are ready
@@ -227,76 +235,97 @@ class DeviceGroup:
         items : iterable or async iterable
             Read in a task of the group.
         """
-        tasks = self._started()
-        room = len(self.devices) * self.max_in_flight
-        running = anyio.Semaphore(room)
-        waiting = anyio.Semaphore(2 * room)
-        slots: deque[_Slot[R]] = deque()
-        more = anyio.Event()
-        ended = stopped = False
-        feeding = anyio.CancelScope()
-        scopes = {feeding}
+        return Results(_Map(self, fn, items))
 
-        def stop() -> None:
-            nonlocal stopped
-            stopped = True  # for those that have not begun yet
-            for scope in tuple(scopes):
-                scope.cancel()
-            self._maps.discard(stop)
 
-        async def work(slot: _Slot[R], load: _Load, item: T) -> None:
-            with anyio.CancelScope() as scope:
-                scopes.add(scope)
-                try:
-                    if stopped:
-                        load.running -= 1
-                        return
-                    slot.result = await self._run(load, fn, (item,))
-                    slot.has_result = True
-                finally:
-                    slot.done.set()
-                    scopes.discard(scope)
-                    running.release()
+class _Map(Work[R]):
+    """One run of `DeviceGroup.map`, in tasks of the group."""
 
-        async def feed() -> None:
-            nonlocal ended, more
-            with feeding:
-                async with contextlib.aclosing(each(items)) as source:
-                    async for item in source:
-                        await waiting.acquire()
-                        await running.acquire()
-                        load = self._pick()
-                        load.running += 1
-                        load.started += 1
-                        slot: _Slot[R] = _Slot()
-                        slots.append(slot)
-                        tasks.start_soon(work, slot, load, item)
-                        more.set()
-                        more = anyio.Event()
-            ended = True
-            more.set()
+    def __init__(
+        self,
+        group: DeviceGroup,
+        fn: Callable[[Device, T], Awaitable[R]],
+        items: Iterable[T] | AsyncIterable[T],
+    ) -> None:
+        room = len(group.devices) * group.max_in_flight
+        self._group = group
+        self._tasks = group._started()
+        self._fn = fn
+        self._items = items
+        self._running = anyio.Semaphore(room)
+        self._waiting = anyio.Semaphore(2 * room)
+        self._slots: deque[_Slot[R]] = deque()
+        self._more = anyio.Event()
+        self._has_ended = self._is_stopped = False
+        self._feeding = anyio.CancelScope()
+        self._scopes = {self._feeding}
 
-        self._maps.add(stop)
-        tasks.start_soon(feed)
-        try:
-            while True:
-                while not slots:
-                    if ended:
-                        return
-                    await more.wait()
-                slot = slots.popleft()
-                await slot.done.wait()
-                if not slot.has_result:
-                    # It may have been told of a cancellation sooner than we.
-                    await anyio.lowlevel.checkpoint()
-                    raise ClosedResourceError(
-                        "an item of this map failed or was cancelled, so there are no "
-                        "more results; leaving the group tells why"
-                    )
-                waiting.release()
-                yield slot.result
-        finally:
-            stop()
+    def start(self) -> None:
+        self._group._maps.add(self)
+        self._tasks.start_soon(self._feed)
+
+    def stop(self) -> None:
+        self._is_stopped = True  # for those that have not begun yet
+        for scope in tuple(self._scopes):
+            scope.cancel()
+        self._group._maps.discard(self)
+
+    async def _work(self, slot: _Slot[R], load: _Load, item: Any) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                if self._is_stopped:
+                    load.running -= 1
+                    return
+                slot.result = await self._group._run(load, self._fn, (item,))
+                slot.has_result = True
+            finally:
+                slot.done.set()
+                self._scopes.discard(scope)
+                self._running.release()
+
+    async def _feed(self) -> None:
+        with self._feeding:
+            async with contextlib.aclosing(each(self._items)) as source:
+                async for item in source:
+                    await self._waiting.acquire()
+                    await self._running.acquire()
+                    load = self._group._claim()
+                    slot: _Slot[R] = _Slot()
+                    self._slots.append(slot)
+                    self._tasks.start_soon(self._work, slot, load, item)
+                    self._news()
+        self._has_ended = True
+        self._news()
+
+    def _news(self) -> None:
+        self._more.set()
+        self._more = anyio.Event()
+
+    async def next(self) -> R:
+        while not self._slots:
+            if self._has_ended:
+                raise StopAsyncIteration
+            await self._more.wait()
+        slot = self._slots.popleft()
+        await slot.done.wait()
+        if not slot.has_result:
+            # It may have been told of a cancellation sooner than we.
+            await anyio.lowlevel.checkpoint()
+            raise ClosedResourceError(
+                "an item of this map failed or was cancelled, so there are no "
+                "more results; leaving the group tells why"
+            )
+        self._waiting.release()
+        return slot.result
+
+
+def _failure_in(exc: BaseException) -> BaseException | None:
+    """Return the first failure that an exception tells of, if it is not cancelled."""
+    if isinstance(exc, BaseExceptionGroup):
+        # Trio adds the cancellations that a failure has caused.
+        return next(filter(None, map(_failure_in, exc.exceptions)), None)
+    return exc if isinstance(exc, Exception) else None
 
 
 async def each(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, None]:

@@ -82,18 +82,32 @@ def current_reactor() -> Reactor:
 _background: set[asyncio.Task[None]] = set()
 
 
-def run_in_background(fn: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def run_in_background(
+    fn: Callable[[], Coroutine[Any, Any, None]], done: Callable[[], None]
+) -> None:
     """Run ``fn()`` in a task of its own, beside whatever the caller is part of.
 
-    It must not raise but for its own cancellation.
+    It must not raise but for its own cancellation. `done` is called at its end, also
+    where asyncio has cancelled it before it began.
     """
     if _in_trio_task is not None and _in_trio_task():
-        context = contextvars.copy_context()
-        spawn(fn, context)
+
+        async def run() -> None:
+            try:
+                await fn()
+            finally:
+                done()
+
+        spawn(run, contextvars.copy_context())
         return
+
+    def discard(task: asyncio.Task[None]) -> None:
+        _background.discard(task)
+        done()
+
     task = asyncio.get_running_loop().create_task(fn())
     _background.add(task)  # a loop keeps only weak references
-    task.add_done_callback(_background.discard)
+    task.add_done_callback(discard)
 
 
 def drain_here() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import anyio
@@ -12,10 +11,10 @@ from aiocann import ending
 from aiocann.errors import usage
 from aiocann.group import DeviceGroup, each
 from aiocann.loops import run_in_background
+from aiocann.results import Results, Work
 
 if TYPE_CHECKING:
     from collections.abc import (
-        AsyncGenerator,
         AsyncIterable,
         Awaitable,
         Callable,
@@ -48,97 +47,88 @@ class _Place(Generic[R]):
         self.result: R
 
 
-class Pipeline:
-    """Stages that work on one item each at once: ``async for out in pipeline(xs)``.
+class _Flow(Work[Any]):
+    """One run of a pipeline.
 
-    Parameters
-    ----------
-    stages : iterable of Stage
-        In order. Several may share a device.
-    depth : int
-        Items that a stage works on at once, and that wait between two stages. With 2,
-        the transfers of one item overlap the computation of another.
-
-    Notes
-    -----
-    Results come in the items' order. A failure stops every stage, drains the devices
-    and raises an `ExceptionGroup` that names the device. Leaving the loop early stops
-    the stages when the iterator is closed; for that to happen at once, write
-    ``async with contextlib.aclosing(pipeline(xs)) as results``.
+    The stages run in a task of their own: a task group must not be open across a
+    result, where the consumer's own scopes and exceptions cross it.
     """
 
-    def __init__(self, stages: Iterable[Stage], *, depth: int = 2) -> None:
-        self.stages = tuple(Stage(*stage) for stage in stages)
-        if not self.stages:
-            raise usage("a Pipeline needs at least one Stage(fn, device)")
-        if depth < 1:
-            raise usage(f"depth must be at least 1, not {depth}")
-        self.depth = depth
-
-    async def __call__(
-        self, items: Iterable[Any] | AsyncIterable[Any]
-    ) -> AsyncGenerator[Any, None]:
-        """Send `items` through the stages and yield what comes out."""
-        # The stages run in a task of their own: a task group must not be open across
-        # a yield, where the consumer's own scopes and exceptions cross it.
-        results, outlet = anyio.create_memory_object_stream[Any](self.depth)
-        scope, ended = anyio.CancelScope(), anyio.Event()
-        failure: list[BaseException] = []
-
-        async def run() -> None:
-            try:
-                with scope:
-                    await self._run(items, results)
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as exc:
-                failure.append(exc)
-            finally:
-                results.close()
-                ended.set()
-
-        run_in_background(run)
-        try:
-            async for result in outlet:
-                yield result
-        finally:
-            scope.cancel()
-            outlet.close()
-            left = ending.seconds_left(sys.exc_info()[1])
-            with anyio.CancelScope(deadline=anyio.current_time() + left, shield=True):
-                await ended.wait()
-        if failure:
-            raise failure[0]
-
-    async def _run(
-        self,
-        items: Iterable[Any] | AsyncIterable[Any],
-        results: MemoryObjectSendStream[Any],
+    def __init__(
+        self, pipeline: Pipeline, items: Iterable[Any] | AsyncIterable[Any]
     ) -> None:
-        devices = tuple(dict.fromkeys(stage.device for stage in self.stages))
+        self._pipeline = pipeline
+        self._items = items
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        depth = self._pipeline.depth
+        self._inlet, self._outlet = anyio.create_memory_object_stream[Any](depth)
+        self._scope, self._ended = anyio.CancelScope(), anyio.Event()
+        run_in_background(self._run, self._end)
+
+    async def _run(self) -> None:
+        try:
+            with self._scope:
+                await self._flow()
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as exc:
+            self._failure = exc
+
+    def _end(self) -> None:
+        self._inlet.close()
+        self._ended.set()
+
+    async def next(self) -> Any:
+        try:
+            return await self._outlet.receive()
+        except anyio.EndOfStream:
+            # A failure closes the last stage's end first, and is complete later.
+            await self._ended.wait()
+        failure, self._failure = self._failure, None
+        try:
+            raise failure or StopAsyncIteration
+        finally:
+            del failure  # its traceback has this frame: a cycle
+
+    def stop(self) -> None:
+        self._scope.cancel()
+        self._outlet.close()
+
+    async def join(self, because: BaseException | None) -> None:
+        left = ending.seconds_left(because)
+        with anyio.CancelScope(deadline=anyio.current_time() + left, shield=True):
+            await self._ended.wait()
+
+    async def _flow(self) -> None:
+        stages, depth = self._pipeline.stages, self._pipeline.depth
+        devices = tuple(dict.fromkeys(stage.device for stage in stages))
         # The stack closes what stages that were cancelled unbegun have left open.
         with contextlib.ExitStack() as opened:
 
             def stream() -> tuple[
                 MemoryObjectSendStream[Any], MemoryObjectReceiveStream[Any]
             ]:
-                pair = anyio.create_memory_object_stream[Any](self.depth)
+                pair = anyio.create_memory_object_stream[Any](depth)
                 for end in pair:
                     opened.callback(end.close)
                 return pair
 
             async with DeviceGroup(devices) as group:
                 outbox, inbox = stream()
-                first = self.stages[0].device
-                group.start_soon(_feed, items, outbox, device=first)
-                for stage in self.stages[:-1]:
+                first = stages[0].device
+                group.start_soon(_feed, self._items, outbox, device=first)
+                for stage in stages[:-1]:
                     outbox, following = stream()
                     group.start_soon(
                         self._work, stage, inbox, outbox, device=stage.device
                     )
                     inbox = following
-                stage = self.stages[-1]
-                group.start_soon(self._work, stage, inbox, results, device=stage.device)
+                stage = stages[-1]
+                group.start_soon(
+                    self._work, stage, inbox, self._inlet, device=stage.device
+                )
 
     async def _work(
         self,
@@ -147,8 +137,10 @@ class Pipeline:
         inbox: MemoryObjectReceiveStream[Any],
         outbox: MemoryObjectSendStream[Any],
     ) -> None:
-        room = anyio.Semaphore(self.depth)
-        enter, leave = anyio.create_memory_object_stream[_Place[Any]](self.depth)
+        room = anyio.Semaphore(self._pipeline.depth)
+        enter, leave = anyio.create_memory_object_stream[_Place[Any]](
+            self._pipeline.depth
+        )
 
         async def run(place: _Place[Any], item: Any) -> None:
             place.result = await stage.fn(device, item)
@@ -169,6 +161,38 @@ class Pipeline:
                 await enter.send(place)
                 tasks.start_soon(run, place, item)
             enter.close()
+
+
+class Pipeline:
+    """Stages that work on one item each at once: ``async for out in pipeline(xs)``.
+
+    Parameters
+    ----------
+    stages : iterable of Stage
+        In order. Several may share a device.
+    depth : int
+        Items that a stage works on at once, and that wait between two stages. With 2,
+        the transfers of one item overlap the computation of another.
+
+    Notes
+    -----
+    Results come in the items' order. A failure stops every stage, drains the devices
+    and raises an `ExceptionGroup` that names the device. A loop that is left early
+    stops the stages; to wait until they have stopped, write
+    ``async with pipeline(xs) as results``.
+    """
+
+    def __init__(self, stages: Iterable[Stage], *, depth: int = 2) -> None:
+        self.stages = tuple(Stage(*stage) for stage in stages)
+        if not self.stages:
+            raise usage("a Pipeline needs at least one Stage(fn, device)")
+        if depth < 1:
+            raise usage(f"depth must be at least 1, not {depth}")
+        self.depth = depth
+
+    def __call__(self, items: Iterable[Any] | AsyncIterable[Any]) -> Results[Any]:
+        """Send `items` through the stages; iterate over what comes out."""
+        return Results(_Flow(self, items))
 
 
 async def _feed(

@@ -34,6 +34,7 @@ LAYERS = [
     ["home", "sim", "lowlevel"],
     ["runtime"],
     ["opening"],
+    ["results"],
     ["doctor", "group", "pipeline"],
     ["testing"],
     ["__init__"],

@@ -18,7 +18,7 @@ from aiocann import F32, DeviceGroup, Graph, Pipeline, Stage, UsageError, ops
 from helpers.waiting import until
 
 if sys.version_info < (3, 11):
-    from exceptiongroup import ExceptionGroup
+    from exceptiongroup import BaseExceptionGroup, ExceptionGroup
 
 pytestmark = pytest.mark.anyio
 
@@ -111,6 +111,55 @@ async def test_map_not_read_to_its_end(opened: Any) -> None:
         await results.aclose()
 
 
+async def test_a_map_that_is_dropped_stops(opened: Any) -> None:
+    async with opened(2) as rt, DeviceGroup(rt.devices) as group:
+        taken = 0
+
+        async def forever(device: aiocann.Device, n: int) -> int:
+            nonlocal taken
+            taken += 1
+            if n:
+                try:
+                    await anyio.sleep_forever()
+                finally:
+                    taken -= 1
+            return n
+
+        async for result in group.map(forever, range(1000)):
+            assert result == 0
+            break
+        gc.collect()
+        await until(lambda: taken == 1)
+        assert [r async for r in group.map(square, [3])] == [9]
+
+
+async def test_results_are_read_by_one_task_or_none(opened: Any) -> None:
+    async with opened(2) as rt, DeviceGroup(rt.devices) as group:
+        unread = group.map(square, range(3))
+        await unread.aclose()
+        assert [r async for r in unread] == []
+
+        begun, may_go_on = anyio.Event(), anyio.Event()
+
+        async def waits(device: aiocann.Device, n: int) -> int:
+            begun.set()
+            await may_go_on.wait()
+            return n
+
+        results = group.map(waits, [5])
+        got: list[int] = []
+
+        async def read(_: aiocann.Device) -> None:
+            got.extend([r async for r in results])
+
+        group.start_soon(read)
+        await begun.wait()
+        with pytest.raises(anyio.BusyResourceError):
+            await anext(results)
+        may_go_on.set()
+        await until(lambda: got == [5])
+
+
 async def test_start_soon(opened: Any) -> None:
     async with opened(3) as rt:
         seen: list[tuple[int, str]] = []
@@ -197,6 +246,25 @@ async def test_failures_of_two_devices(opened: Any) -> None:
         assert "device 1: RuntimeError: second" in str(caught.value)
 
 
+async def test_a_failure_among_cancellations_names_its_device(opened: Any) -> None:
+    """Trio tells of a failure and of the cancellations beside it in one group."""
+
+    async def fails(device: aiocann.Device) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+            raise ValueError("nine")
+
+    async with opened(2) as rt:
+        with (
+            anyio.CancelScope() as scope,
+            pytest.raises(BaseExceptionGroup, match="device 1: ValueError: nine"),
+        ):
+            async with DeviceGroup(rt.devices) as group:
+                group.start_soon(fails, device=rt.devices[1])
+
+
 async def test_cancelling_a_group_drains(opened: Any) -> None:
     async with opened(2) as rt:
         n = 3 << 20
@@ -280,11 +348,11 @@ async def test_pipeline_failure_names_the_device(opened: Any) -> None:
             return value
 
         pipeline = Pipeline([Stage(square, rt.devices[0]), Stage(fails, rt.devices[1])])
-        with pytest.raises(ExceptionGroup, match="device 1"):
+        with pytest.raises(ExceptionGroup, match="device 1: ValueError: nine"):
             async for _ in pipeline([1, 2, 3, 4, 5]):
                 pass
         pipeline = Pipeline([Stage(fails, rt.devices[1]), Stage(square, rt.devices[0])])
-        with pytest.raises(ExceptionGroup, match="device 1"):
+        with pytest.raises(ExceptionGroup, match="device 1: ValueError: nine"):
             async for _ in pipeline([7, 8, 9, 10]):
                 pass
 
@@ -292,10 +360,12 @@ async def test_pipeline_failure_names_the_device(opened: Any) -> None:
 async def test_pipeline_left_early(opened: Any) -> None:
     async with opened(2) as rt:
         pipeline = Pipeline([Stage(square, d) for d in rt.devices])
-        async with contextlib.aclosing(pipeline(range(1000))) as results:
+        async with pipeline(range(1000)) as results:
             async for result in results:
                 assert result == 0
                 break
+        assert rt.statistics().in_flight_ops == 0
+        assert [r async for r in results] == []
 
 
 @pytest.mark.parametrize("how", ["break", "raise", "cancel"])

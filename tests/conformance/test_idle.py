@@ -17,6 +17,8 @@ import pytest
 
 import aiocann
 
+pytestmark = pytest.mark.asyncio
+
 # Ticks are of 10 ms.
 _ALLOWED_TICKS = 2
 _SECONDS = 1.5

@@ -60,6 +60,16 @@ class Elsewhere(threading.Thread):
             raise self.failure
 
 
+async def test_a_test_runs_on_the_loop_that_it_names(
+    anyio_backend_name: str, anyio_backend_options: dict[str, Any]
+) -> None:
+    if anyio_backend_name == "trio":
+        assert trio.lowlevel.in_trio_task()
+        return
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, uvloop.Loop) == anyio_backend_options["use_uvloop"]
+
+
 async def test_every_kind_of_loop_at_once_on_one_device(opened: Any) -> None:
     async with opened() as rt:
         (device,) = rt.devices

@@ -189,9 +189,15 @@ async def test_a_backend_can_be_asked_for_at_any_time(opened: Any) -> None:
     async with opened() as rt:
         (device,) = rt.devices
         before = device.backend()
+        begun = anyio.Event()
+
+        async def resets() -> None:
+            begun.set()
+            await device.reset()
+
         async with anyio.create_task_group() as group:
-            group.start_soon(device.reset)
-            await anyio.lowlevel.checkpoint()
+            group.start_soon(resets)
+            await begun.wait()
             while device.backend() is before:
                 with pytest.raises(ClosedResourceError, match="reset"):
                     await device.backend().synchronize()

@@ -20,6 +20,7 @@ async def soon(fake: FakeNative, *ops: Any) -> None:
         fake.settle(op)
 
 
+@pytest.mark.asyncio
 async def test_combinators_take_operations(fake: FakeNative) -> None:
     ops = [fake.enqueue(result=n) for n in range(4)]
     settling = asyncio.create_task(soon(fake, *ops))
@@ -46,6 +47,7 @@ async def test_combinators_take_operations(fake: FakeNative) -> None:
     await settling
 
 
+@pytest.mark.asyncio
 async def test_wait_for_times_out_and_leaves_the_op(fake: FakeNative) -> None:
     op = fake.enqueue(result="late")
     with pytest.raises(asyncio.TimeoutError):
@@ -55,6 +57,7 @@ async def test_wait_for_times_out_and_leaves_the_op(fake: FakeNative) -> None:
     assert await op == "late"
 
 
+@pytest.mark.asyncio
 async def test_gather_cancelled_abandons_each(fake: FakeNative) -> None:
     ops = [fake.enqueue() for _ in range(3)]
     gathering = asyncio.ensure_future(asyncio.gather(*ops))
@@ -67,6 +70,7 @@ async def test_gather_cancelled_abandons_each(fake: FakeNative) -> None:
         fake.settle(op)
 
 
+@pytest.mark.asyncio
 async def test_cancellation_wins_over_a_completion_of_the_same_turn(
     fake: FakeNative,
 ) -> None:
@@ -84,6 +88,7 @@ async def test_cancellation_wins_over_a_completion_of_the_same_turn(
     await op
 
 
+@pytest.mark.asyncio
 async def test_pending_cancel_is_seen_by_an_await_of_a_finished_op(
     fake: FakeNative,
 ) -> None:
@@ -103,6 +108,7 @@ async def test_pending_cancel_is_seen_by_an_await_of_a_finished_op(
     assert not reached
 
 
+@pytest.mark.asyncio
 async def test_deadline_in_the_past_is_seen_by_a_finished_op(
     fake: FakeNative,
 ) -> None:
@@ -114,6 +120,7 @@ async def test_deadline_in_the_past_is_seen_by_a_finished_op(
     assert scope.cancelled_caught
 
 
+@pytest.mark.asyncio
 async def test_settled_holds_back_asyncio_cancellation(fake: FakeNative) -> None:
     op = fake.enqueue()
     outcome = []
@@ -138,6 +145,7 @@ async def test_settled_holds_back_asyncio_cancellation(fake: FakeNative) -> None
     assert outcome == [True]
 
 
+@pytest.mark.asyncio
 async def test_settled_gives_up_after_its_time(fake: FakeNative) -> None:
     op = fake.enqueue()
     assert await settled(op, 0.001) is False
