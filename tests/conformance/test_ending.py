@@ -37,11 +37,13 @@ _AT_ONCE = float(os.environ.get("AIOCANN_TEST_AT_ONCE", "15"))
 
 # What programs have in common.
 _PRELUDE = """
-import asyncio, os, signal, sys, threading, time
+import asyncio, importlib, os, signal, sys, threading, time
 import anyio, aiocann, numpy as np
 # A shell starts what it runs in the background with the signal ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 loop = sys.argv[1]
+# Not later: an import that ctrl-C ends may leave a file open, and tells of it.
+importlib.import_module(f"anyio._backends._{'trio' if loop == 'trio' else 'asyncio'}")
 
 def run(main):
     if loop != "no runner":

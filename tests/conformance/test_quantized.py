@@ -24,6 +24,12 @@ LIMIT = 5e-4
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    """Run on one loop: forms and values have nothing to do with it."""
+    return "asyncio"
+
+
+@pytest.fixture
 async def runs(opened: Any) -> AsyncIterator[OpRuns]:
     async with opened(1) as rt:
         yield OpRuns(rt.devices[0].backend())
