@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aiocann.errors import NativeError, error_for, usage
 from aiocann.memory import Block, require_open
 from aiocann.native import check, ffi, lib, to_error
-from aiocann.optable import NODE_HEAD, OPS, PLACE, pack_layout, supports
+from aiocann.optable import MAX_SRC, NODE_HEAD, OPS, PLACE, pack_layout, supports
 from aiocann.tensor import Tensor, require_tensor
 
 if TYPE_CHECKING:
@@ -128,16 +128,16 @@ class Graph:
             return native
 
     def _make_native(self, device: Device, cube_math_type: int) -> Any:
-        if self._device is not device:
-            raise usage(
-                f"the graph's tensors are on {self._device!r} and cannot be computed "
-                f"on {device!r}: bring them there with Backend.cpy_tensor_async()"
-            )
+        if self._device not in (device, None):
+            raise _elsewhere(self._device, device)
+        # One without operands is the device's that computes it first.
+        self._device = device
         for output in self._outputs:
             owner = _owner(output)[0]
             if owner._block is None:
                 owner._block = _allocate_lazily(owner, device)
-        tensors, nodes, n_tensors = self._pack(cube_math_type)
+                owner._device = device
+        tensors, nodes, n_tensors = self._pack(device, cube_math_type)
         out = ffi.new("aiocann_graph *[1]")
         code = lib.aiocann_graph_create(
             device.native(),
@@ -161,7 +161,7 @@ class Graph:
             )
         return error_for(native)
 
-    def _pack(self, cube_math_type: int) -> tuple[bytes, bytes, int]:
+    def _pack(self, device: Device, cube_math_type: int) -> tuple[bytes, bytes, int]:
         """Return tensors and nodes as the C ABI has them."""
         indices: dict[Tensor, int] = {}
         tensors: list[bytes] = []
@@ -174,6 +174,8 @@ class Graph:
                 block = tensor._block
                 address = 0
                 if block is not None:
+                    if block.device is not device:  # placed since the node was built
+                        raise _elsewhere(block.device, device)
                     address = int(ffi.cast("uintptr_t", require_open(block)))
                 place = PLACE.pack(address, tensor._offset, -1, 0)
             else:
@@ -189,7 +191,7 @@ class Graph:
             rule = node.rule
             srcs = [_ABSENT if src is None else index(src) for src in node.srcs]
             n_src = len(srcs)
-            srcs += [_ABSENT] * (4 - n_src)
+            srcs += [_ABSENT] * (MAX_SRC - n_src)
             packed = rule.packed
             if cube_math_type and rule.op is _MUL_MAT and rule.params[0] == 0:
                 packed = rule.op.pack((cube_math_type,))
@@ -234,14 +236,24 @@ def _owner(tensor: Tensor) -> tuple[Tensor, int]:
 
 def _common_device(outputs: tuple[Tensor, ...]) -> Device | None:
     """Return the device of all outputs: those of their operands agree by building."""
-    device = outputs[0].device
+    first, device = None, None
     for output in outputs:
-        if output.device is not device:
+        if device is None:
+            first, device = output, output.device
+        elif output.device not in (device, None):
+            assert first is not None
             raise usage(
                 f"the outputs of a graph must be on one device; {output.describe()} is "
-                f"on {output.device!r}, {outputs[0].describe()} on {device!r}"
+                f"on {output.device!r}, {first.describe()} on {device!r}"
             )
     return device
+
+
+def _elsewhere(found: Device | None, wanted: Device) -> Exception:
+    return usage(
+        f"the graph's tensors are on {found!r} and cannot be computed on {wanted!r}: "
+        "bring them there with Backend.cpy_tensor_async()"
+    )
 
 
 def _allocate_lazily(tensor: Tensor, device: Device) -> Block:

@@ -32,6 +32,7 @@ __all__ = [
     "acc",
     "add",
     "add1",
+    "arange",
     "argmax",
     "argsort",
     "cast",
@@ -52,6 +53,7 @@ __all__ = [
     "exp",
     "fill",
     "flash_attn_ext",
+    "gated_linear_attn",
     "geglu",
     "geglu_erf",
     "geglu_quick",
@@ -114,6 +116,7 @@ _SQRT, _SIN, _COS, _SQR = OPS["sqrt"], OPS["sin"], OPS["cos"], OPS["sqr"]
 _TANH, _SIGMOID, _RELU, _SILU = OPS["tanh"], OPS["sigmoid"], OPS["relu"], OPS["silu"]
 _GELU, _GELU_ERF = OPS["gelu"], OPS["gelu_erf"]
 _ADD, _SUB, _MUL, _DIV = OPS["add"], OPS["sub"], OPS["mul"], OPS["div"]
+_ARANGE, _GATED_LINEAR_ATTN = OPS["arange"], OPS["gated_linear_attn"]
 _SCALE, _CLAMP, _MUL_MAT = OPS["scale"], OPS["clamp"], OPS["mul_mat"]
 _SOFT_MAX, _NORM, _RMS_NORM = OPS["soft_max"], OPS["norm"], OPS["rms_norm"]
 _L2_NORM, _SUM, _SUM_ROWS, _MEAN = (
@@ -652,6 +655,11 @@ def fill(x: Tensor, value: float) -> Tensor:
     return build(_FILL, (x,), (float(value),))
 
 
+def arange(start: float, stop: float, step: float = 1.0) -> Tensor:
+    """Return the numbers from `start`, `step` apart, before `stop`, as float32: (n)."""
+    return build(_ARANGE, (), (float(start), float(stop), float(step)))
+
+
 # ---- attention ----
 
 
@@ -827,6 +835,31 @@ def ssm_conv(x: Tensor, kernel: Tensor) -> Tensor:
     (n, l, channels).
     """
     return build(_SSM_CONV, (x, kernel))
+
+
+def gated_linear_attn(
+    k: Tensor, v: Tensor, q: Tensor, g: Tensor, state: Tensor, *, scale: float
+) -> Tensor:
+    """Return linear attention whose state decays by gates, token after token.
+
+    For each head, ``state = g[:, None] * state + k[:, None] * v``, then the token's
+    result is ``scale * q @ state``.
+
+    Parameters
+    ----------
+    k, v, q, g : Tensor, (tokens, heads, size), float32
+        Keys, values, queries and gates; tokens of one sequence are neighbours.
+    state : Tensor, (sequences, heads, size, size), float32
+        The states to start from, without gaps; ``sequences`` divides ``tokens``.
+    scale
+        Factor of the results.
+
+    Returns
+    -------
+    Tensor, (tokens + size * sequences, heads * size), float32
+        The results of all tokens, then the states.
+    """
+    return build(_GATED_LINEAR_ATTN, (k, v, q, g, state), (float(scale),))
 
 
 # ---- views ----

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPS", "Op", "Rule", "infer", "pack_layout", "supports"]
 
-MAX_SRC = 4
+MAX_SRC = 5
 MAX_PARAMS = 16
 _MAX_REMEMBERED = 1 << 16
 
@@ -26,7 +26,7 @@ _MAX_REMEMBERED = 1 << 16
 # Packing bytes is several times faster than setting the fields of C structs.
 _LAYOUT = struct.Struct("=ii4q4q")
 PLACE = struct.Struct("=QQii")
-NODE_HEAD = struct.Struct("=ii4ii4x")
+NODE_HEAD = struct.Struct(f"=ii{MAX_SRC}ii")
 
 
 class Op:

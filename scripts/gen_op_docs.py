@@ -51,7 +51,7 @@ def section(op: Op) -> str:
         op.summary,
         "",
         f"- Shape: {op.shape}",
-        f"- Takes: {op.dtypes}",
+        f"- Takes: {op.dtypes or 'no tensors'}",
     ]
     if op.is_view:
         lines.append("- A view: no device work")

@@ -31,7 +31,7 @@ struct GraphNode {
   bool is_skipped = false;  ///< nothing to launch: a view, no elements, or a copy onto itself
   bool overlaps = false;
   int32_t n_src = 0;
-  int32_t src[AIOCANN_MAX_SRC] = {-1, -1, -1, -1};
+  int32_t src[AIOCANN_MAX_SRC] = {-1, -1, -1, -1, -1};
   int32_t out = -1;
   aiocann_param params[AIOCANN_MAX_PARAMS] = {};
   int32_t n_temps = 0;

@@ -272,7 +272,7 @@ typedef struct aiocann_tensor {
   int32_t reserved_;
 } aiocann_tensor;
 
-enum { AIOCANN_MAX_SRC = 4, AIOCANN_MAX_PARAMS = 16 };
+enum { AIOCANN_MAX_SRC = 5, AIOCANN_MAX_PARAMS = 16 };
 
 /* Parameters are doubles or integers as the op table says; each op documents its own. */
 typedef union aiocann_param {
@@ -283,7 +283,7 @@ typedef union aiocann_param {
 typedef struct aiocann_node {
   int32_t op; /* index in the op table */
   int32_t n_src;
-  int32_t src[4]; /* indices of tensors; -1: an optional source left out */
+  int32_t src[5]; /* indices of tensors; -1: an optional source left out */
   int32_t out;    /* index of a tensor */
   aiocann_param params[16];
 } aiocann_node;

@@ -12,7 +12,7 @@ import pytest
 import aiocann
 from aiocann import DeviceFaultError, UnsupportedError, UsageError, ops
 from aiocann.native import NULL, ffi, lib
-from aiocann.optable import OPS
+from helpers.op_examples import op_examples
 from helpers.op_runs import Array, OpRuns, check_close
 
 pytestmark = pytest.mark.anyio
@@ -31,79 +31,19 @@ def line_of(site: object, contains: str) -> bool:
     return file == __file__ and contains in linecache.getline(file, int(line))
 
 
-def one_of_each(x: aiocann.Tensor, ids: aiocann.Tensor) -> dict[str, aiocann.Tensor]:
-    """Build a node of every op there is."""
-    square = ops.view(x, (1, 1, 4, 4))
-    special: dict[str, Callable[[], aiocann.Tensor]] = {
-        "scale": lambda: ops.scale(x, 2.0, 1.0),
-        "clamp": lambda: ops.clamp(x, -1, 1),
-        "add1": lambda: ops.add1(x, ops.sum(x)),
-        "set_rows": lambda: ops.cont(
-            ops.set_rows(ops.view(x, (3, 4)), ids, ops.dup(x))
-        ),
-        "timestep_embedding": lambda: ops.timestep_embedding(ops.view(x, (4,)), 6, 100),
-        "leaky_relu": lambda: ops.leaky_relu(x, 0.1),
-        "group_norm": lambda: ops.group_norm(x, n_groups=1, eps=1e-5),
-        "count_equal": lambda: ops.count_equal(ids, ids),
-        "repeat": lambda: ops.repeat(x, (8, 4)),
-        "pad": lambda: ops.pad(x, [(1, 1)]),
-        "pad_reflect_1d": lambda: ops.pad_reflect_1d(x, 2, 3),
-        "upscale": lambda: ops.upscale(x, 8, 6),
-        "tri": lambda: ops.tri(x, "lower"),
-        "diag": lambda: ops.diag(ops.view(x, (1, 4))),
-        "diag_mask_inf": lambda: ops.diag_mask_inf(x, 3),
-        "fill": lambda: ops.fill(x, 1.5),
-        "rope": lambda: ops.rope(ops.view(x, (1, 3, 1, 4)), ids, n_dims=2),
-        "flash_attn_ext": lambda: ops.flash_attn_ext(
-            square,
-            ops.cast(square, aiocann.F16),
-            ops.cast(square, aiocann.F16),
-            scale=1,
-        ),
-        "mul_mat_id": lambda: ops.mul_mat_id(
-            ops.view(x, (3, 1, 4)), ops.view(x, (1, 3, 4)), ops.view(ids, (1, 3))
-        ),
-        "im2col": lambda: ops.im2col(square, square, dtype=aiocann.F16),
-        "pool_2d": lambda: ops.pool_2d(x, (2, 2)),
-        "conv_transpose_1d": lambda: ops.conv_transpose_1d(ops.view(x, (4, 1, 4)), x),
-        "get_rows": lambda: ops.get_rows(x, ids),
-        "cast": lambda: ops.cast(x, aiocann.F16),
-        "cpy": lambda: ops.cont(ops.cpy(x, ops.dup(x))),
-        "reshape": lambda: ops.cont(ops.reshape(x, (-1,))),
-        "view": lambda: ops.cont(ops.view(x, (2,), offset=4)),
-        "permute": lambda: ops.cont(ops.permute(x, (1, 0))),
-        "transpose": lambda: ops.cont(ops.transpose(x)),
-    }
-    nodes = {}
-    for name, op in OPS.items():
-        if name in special:
-            nodes[name] = special[name]()
-        else:
-            eps = {"eps": 1e-5} if op.params == ("eps",) else {}
-            operands = [x] * op.min_src
-            nodes[name] = getattr(ops, name)(*operands, **eps)
-    return nodes
-
-
 async def test_every_driver_has_every_op(opened: Any) -> None:
     async with opened() as rt:
         runs = OpRuns(rt.devices[0].backend())
-        x = await runs.leaf(runs.uniform((4, 4), low=0.5))
-        ids = await runs.leaf(np.arange(3), aiocann.I32)
-        nodes = one_of_each(x, ids)
-        assert all(runs.backend.supports_op(node) for node in nodes.values())
-        for name, result in zip(
-            nodes, await runs.compute(*nodes.values()), strict=True
-        ):
-            assert np.isfinite(result).all(), name
+        nodes = await op_examples(runs)
+        assert all(runs.backend.supports_op(node) for node in nodes)
+        for node, result in zip(nodes, await runs.compute(*nodes), strict=True):
+            assert not np.isnan(result).any(), node.node
 
 
 async def test_nothing_native_is_left(opened: Any) -> None:
     async with opened() as rt:
         runs = OpRuns(rt.devices[0].backend())
-        x = await runs.leaf(runs.uniform((4, 4), low=0.5))
-        ids = await runs.leaf(np.arange(3), aiocann.I32)
-        graph = aiocann.Graph(one_of_each(x, ids).values())
+        graph = aiocann.Graph(await op_examples(runs))
         for _ in range(3):
             await runs.backend.graph_compute(graph)
         stats = rt.statistics()
@@ -191,7 +131,7 @@ async def test_computing_changes_nothing_and_may_be_at_once(opened: Any) -> None
         y = ops.sqr(ops.soft_max(ops.sqr(x)))
         graph = aiocann.Graph([y])
         native = graph.native_for(device)
-        before = graph._pack(0)
+        before = graph._pack(device, 0)
         async with device.stream() as s, device.stream() as t:
             for stream in (s, t, s, t):
                 assert (
@@ -199,7 +139,7 @@ async def test_computing_changes_nothing_and_may_be_at_once(opened: Any) -> None
                 )
             await s.synchronize()
             await t.synchronize()
-        assert graph._pack(0) == before
+        assert graph._pack(device, 0) == before
         assert graph.native_for(device) is native
         shares = np.exp(array.astype(np.float64) ** 2)
         shares /= shares.sum(axis=-1, keepdims=True)
@@ -253,6 +193,26 @@ async def test_tensors_of_two_devices_do_not_meet(opened: Any) -> None:
         with pytest.raises(UsageError, match="cannot be computed on"):
             d1.backend().graph_compute(aiocann.Graph([ops.neg(x)]))
         assert not d1.backend().supports_op(ops.neg(x))
+
+
+async def test_a_graph_without_operands_is_of_the_device_that_computes_it(
+    opened: Any,
+) -> None:
+    async with opened(2) as rt:
+        d0, d1 = rt.devices
+        numbers = ops.arange(0, 4)
+        shared, there = aiocann.Graph([numbers]), aiocann.Graph([ops.neg(numbers)])
+        await d0.backend().graph_compute(shared)
+        assert numbers.device is d0
+        with pytest.raises(UsageError, match="cannot be computed on"):
+            d1.backend().graph_compute(shared)
+        with pytest.raises(UsageError, match="cannot be computed on"):
+            d1.backend().graph_compute(there)  # its operand has found a place meanwhile
+        runs = OpRuns(d1.backend())
+        x = await runs.leaf(np.ones(4, np.float32))
+        fresh = ops.arange(0, 4)
+        results = await runs.compute(fresh, ops.add(x, fresh))
+        assert [list(r) for r in results] == [[0, 1, 2, 3], [1, 2, 3, 4]]
 
 
 async def test_a_graph_needs_outputs(opened: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -231,6 +232,27 @@ async def test_diag_mask_inf(runs: OpRuns, dtype: DType) -> None:
             (got,) = await runs.compute(ops.diag_mask_inf(leaf, n_past))
             cut = np.arange(9) > np.arange(4)[:, None] + n_past
             assert (got == np.where(cut, -np.inf, x)).all()
+
+
+async def test_arange(runs: OpRuns) -> None:
+    for start, stop, step in [
+        (0, 10, 1),
+        (-3, 2.5, 0.75),
+        (5, -5, -2.5),
+        (0, 1, 0.1),
+        (0.5, 0.3, 1),
+        (3, 3, 1),
+        (0, 100_000, 0.5),
+    ]:
+        (got,) = await runs.compute(ops.arange(start, stop, step))
+        count = max(math.ceil((stop - start) / step), 0)
+        check_close(got, start + step * np.arange(count))
+    # It has no operands that a graph could be computed for.
+    total = ops.sum(ops.add(ops.arange(0, 4), ops.arange(10, 14)))
+    assert (await runs.compute(total))[0] == 52
+    for stop, step in [(1, 0), (math.inf, 1), (1e30, 1), (1, math.nan)]:
+        with pytest.raises(aiocann.UsageError, match="arange"):
+            ops.arange(0, stop, step)
 
 
 async def test_diag_and_fill(runs: OpRuns) -> None:

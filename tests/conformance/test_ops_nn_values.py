@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import AsyncIterator
 from typing import Any
@@ -409,6 +410,49 @@ async def test_conv_transpose_1d(runs: OpRuns) -> None:
                 part = np.einsum("iok,i->ok", w.astype(np.float64), x[:, i])
                 want[:, i * stride : i * stride + taps] += part
             check_close(got, want)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+async def test_gated_linear_attn(runs: OpRuns, layout: str) -> None:
+    for size, heads, sequences, length, scale in [
+        (64, 32, 1, 1, 1.0),
+        (16, 2, 4, 3, 0.25),
+        (8, 3, 2, 5, -2.0),
+        (4, 1, 3, 0, 1.0),
+    ]:
+        shape = (sequences * length, heads, size)
+        k, v, q, g = (runs.uniform(shape) for _ in range(4))
+        state = runs.uniform((sequences, heads, size, size))
+        leaves = [await runs.leaf(one, layout=layout) for one in (k, v, q, g)]
+        leaves.append(await runs.leaf(state))
+        attended = functools.partial(ops.gated_linear_attn, scale=scale)
+        (got,) = await runs.compute(attended(*leaves))
+        states = state.astype(np.float64)
+        split = (sequences, length, heads, size)
+        k, v, q, g = (one.astype(np.float64).reshape(split) for one in (k, v, q, g))
+        want = np.empty(split)
+        for t in range(length):
+            states *= g[:, t, :, :, None]
+            states += k[:, t, :, :, None] * v[:, t, :, None, :]
+            want[:, t] = scale * np.einsum("shi,shij->shj", q[:, t], states)
+        width = heads * size
+        check_close(
+            got, np.concatenate([want.reshape(-1, width), states.reshape(-1, width)])
+        )
+
+
+async def test_gated_linear_attn_tells_what_it_takes(runs: OpRuns) -> None:
+    k = await runs.leaf(runs.uniform((6, 2, 8)))
+    narrow = ops.view(k, (6, 2, 4))
+    state = await runs.leaf(runs.uniform((4, 2, 8, 8)))
+    with pytest.raises(aiocann.UsageError, match="same shape"):
+        ops.gated_linear_attn(k, narrow, k, k, state, scale=1)
+    with pytest.raises(aiocann.UsageError, match="as many for each"):
+        ops.gated_linear_attn(k, k, k, k, state, scale=1)
+    with pytest.raises(aiocann.UnsupportedError, match="without gaps"):
+        ops.gated_linear_attn(
+            k, k, k, k, ops.view(state, (2, 2, 8, 8), (1024, 512, 32, 4)), scale=1
+        )
 
 
 async def test_ssm_conv(runs: OpRuns) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -189,6 +190,21 @@ async def test_mul_mat(runs: OpRuns, w_dtype: DType, x_dtype: DType) -> None:
             (got,) = await runs.compute(node)
             # Float32 is kept: much nearer than the 5e-4 that such backends promise.
             check_close(got, want.reshape(node.shape), limit=1e-11)
+
+
+async def test_mul_mat_hadamard(runs: OpRuns) -> None:
+    """The rotation that spreads outliers before quantizing is a product like any."""
+    for n in (32, 128, 512):
+        matrix = np.ones((1, 1))
+        while len(matrix) < n:
+            matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+        matrix = (matrix / math.sqrt(n)).astype(np.float32)
+        x = runs.uniform((2, 3, 5, n))
+        w = await runs.leaf(matrix)
+        turned = ops.mul_mat(w, await runs.leaf(x))
+        got, back = await runs.compute(turned, ops.mul_mat(w, turned))
+        check_close(got, x.astype(np.float64) @ matrix.astype(np.float64))
+        check_close(back, x, limit=1e-12)  # it is its own inverse
 
 
 async def test_mul_mat_may_trade_precision(runs: OpRuns) -> None:

@@ -28,6 +28,8 @@ async def op_examples(runs: OpRuns) -> list[Tensor]:
     factors = await runs.leaf(runs.uniform((32,), low=0.9))
     q = await runs.leaf(runs.uniform((1, 4, 3, 64)))
     keys = await runs.leaf(runs.uniform((1, 2, 16, 64), F16), F16)
+    short = ops.view(x, (3, 2, 8))
+    memory = await runs.leaf(runs.uniform((1, 2, 8, 8)))
     far = await runs.leaf(runs.uniform((1, 1, 3, 16), F16), F16)
     lines = await runs.leaf(runs.uniform((3, 2, 32)))
     packed = [(await runs.weights((3, 5, 32), dtype))[0] for dtype in (Q4_0, Q8_0)]
@@ -87,6 +89,7 @@ async def op_examples(runs: OpRuns) -> list[Tensor]:
         ops.diag_mask_inf(x, 1),
         ops.timestep_embedding(ops.view(x, (4,)), 5, 100),
         ops.fill(x, 1.5),
+        ops.arange(-1, 2.5, 0.75),
         ops.argmax(x),
         ops.argsort(x),
         ops.argsort(x, descending=True),
@@ -96,6 +99,7 @@ async def op_examples(runs: OpRuns) -> list[Tensor]:
         ops.pool_2d(x, (2, 2), average=True),
         ops.conv_transpose_1d(ops.view(x, (2, 3, 8)), ops.view(x, (2, 5))),
         ops.ssm_conv(ops.view(x, (1, 4, 7)), ops.view(x, (4, 4))),
+        ops.gated_linear_attn(short, short, short, short, memory, scale=0.5),
         *(
             ops.im2col(ops.view(x, (2, 1, 2, 2)), ops.view(x, (1, 1, 4, 6)), dtype=to)
             for to in (F32, F16)

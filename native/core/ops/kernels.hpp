@@ -76,6 +76,9 @@ Status launch_glu(Launch &launch);
 
 Status launch_tri(Launch &launch);
 Status launch_fill(Launch &launch);
+Status launch_arange(Launch &launch);
+void temps_gated_linear_attn(const NodeView &node, const Layout &out, Temps *temps);
+Status launch_gated_linear_attn(Launch &launch);
 Status launch_diag(Launch &launch);
 void temps_diag_mask_inf(const NodeView &node, const Layout &out, Temps *temps);
 Status launch_diag_mask_inf(Launch &launch);

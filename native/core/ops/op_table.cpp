@@ -577,6 +577,20 @@ const OpRow kRows[] = {
      "",
      nullptr,
      launch_fill},
+    {"arange",
+     "The numbers start, start + step, start + 2 step, ... before stop.",
+     "",
+     0,
+     0,
+     "start:f stop:f step:f",
+     {},
+     OutDtype::kF32,
+     "(n), n = ceil((stop - start) / step), at least 0",
+     shape_arange,
+     "aclnnArange",
+     "",
+     nullptr,
+     launch_arange},
     // ---- attention ----
     {"rope",
      "x turned by angles that grow with its position: rotary position embedding.",
@@ -712,6 +726,22 @@ const OpRow kRows[] = {
      "",
      nullptr,
      launch_ssm_conv},
+    {"gated_linear_attn",
+     "Linear attention whose state decays by gates, token after token.",
+     "k v q g state",
+     5,
+     5,
+     "scale:f",
+     {dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32),
+      dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32)},
+     OutDtype::kF32,
+     "k, v, q, g (tokens, heads, size), state (sequences, heads, size, size) -> (tokens + size * "
+     "sequences, heads * size): the results, then the new state",
+     shape_gated_linear_attn,
+     "aclnnMul aclnnInplaceMul aclnnInplaceAdd aclnnMatmul aclnnMuls aclnnInplaceCopy",
+     "",
+     temps_gated_linear_attn,
+     launch_gated_linear_attn},
     // ---- views ----
     {"reshape",
      "The same elements in another shape.",
@@ -886,9 +916,9 @@ Status infer(const NodeView &node, const char *soc_name, Layout *out, int64_t *v
     if (src.dtype == AIOCANN_BF16 && is_310p(soc_name))
       return node.unsupported("%s has no bf16", soc_name);
   }
-  out->dtype = node.src[0]->dtype;
   switch (row.out_dtype) {
     case OutDtype::kSame:
+      out->dtype = node.src[0]->dtype;
       break;
     case OutDtype::kF32:
       out->dtype = AIOCANN_F32;

@@ -39,6 +39,8 @@ Status shape_im2col(const NodeView &node, Layout *out, int64_t *offset);
 Status shape_pool_2d(const NodeView &node, Layout *out, int64_t *offset);
 Status shape_conv_transpose_1d(const NodeView &node, Layout *out, int64_t *offset);
 Status shape_ssm_conv(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_gated_linear_attn(const NodeView &node, Layout *out, int64_t *offset);
+Status shape_arange(const NodeView &node, Layout *out, int64_t *offset);
 Status shape_reshape(const NodeView &node, Layout *out, int64_t *offset);
 Status shape_view(const NodeView &node, Layout *out, int64_t *offset);
 Status shape_permute(const NodeView &node, Layout *out, int64_t *offset);

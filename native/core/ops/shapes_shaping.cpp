@@ -1,5 +1,6 @@
 // shapes_shaping.cpp: the shape rules of ops that pad, repeat, resize and cut out, of gated units, and of losses.
 #include <algorithm>
+#include <cmath>
 
 #include "core/ops/shapes.hpp"
 
@@ -71,6 +72,20 @@ Status shape_count_equal(const NodeView &node, Layout *out, int64_t *) {
   if (node.src[0]->is_empty()) return node.usage("there are no elements");
   take_one(out);
   return check_pair(node);
+}
+
+Status shape_arange(const NodeView &node, Layout *out, int64_t *) {
+  const double start = node.params[0].f, stop = node.params[1].f, step = node.params[2].f;
+  if (!std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step) || step == 0)
+    return node.usage("start, stop and step must be finite, and step not 0");
+  const double count = std::ceil((stop - start) / step);
+  // Beyond that, neighbours cannot be told apart as float32, and counting is not exact.
+  if (count > static_cast<double>(int64_t{1} << 31))
+    return node.usage("%g numbers are more than the device counts", count);
+  out->ne[0] = std::max(static_cast<int64_t>(count), int64_t{0});
+  out->ne[1] = out->ne[2] = out->ne[3] = 1;
+  out->n_dims = 1;
+  return Status::ok();
 }
 
 Status shape_tri(const NodeView &node, Layout *out, int64_t *) {

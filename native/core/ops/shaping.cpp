@@ -30,6 +30,14 @@ Status launch_tri(Launch &launch) {
   return launch.call(ACLNN(aclnnTril), x, 2 - kind, out);
 }
 
+// Up to the middle of the last step: where exactly it ends is a matter of rounding.
+Status launch_arange(Launch &launch) {
+  const double start = launch.number(0), step = launch.number(2);
+  const double stop = start + (static_cast<double>(launch.out().ne[0]) - 0.5) * step;
+  return launch.call(ACLNN(aclnnArange), launch.scalar(start), launch.scalar(stop),
+                     launch.scalar(step), launch.out_tensor());
+}
+
 Status launch_fill(Launch &launch) {
   return launch.call(ACLNN(aclnnInplaceFillScalar), launch.out_tensor(),
                      launch.scalar(launch.number(0)));
