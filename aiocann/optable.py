@@ -1,6 +1,6 @@
 """The native op table as Python sees it, and its shape and dtype rules, remembered.
 
-The table is native (``native/core/ops/op_table.cpp``); nothing here knows an op. The
+The table is native (``native/core/ops/op_rows_*.cpp``); nothing here knows an op. The
 answers of its rules depend on the operands' layouts and the parameters alone, so each
 is asked for once.
 """

@@ -17,7 +17,7 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "ops.md"
 HEAD = """\
 # Ops
 
-<!-- Written by scripts/gen_op_docs.py from native/core/ops/op_table.cpp. -->
+<!-- Written by scripts/gen_op_docs.py from native/core/ops/op_rows_*.cpp. -->
 
 The functions of `aiocann.ops`, from the table that also drives dispatch and
 `Backend.supports_op`. Each builds a node; `aiocann.Graph` collects what outputs need,

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <unordered_set>
 
 #include "core/ops/kernels.hpp"
 #include "core/ops/plan.hpp"
@@ -307,12 +308,10 @@ uint64_t PlannedGraph::address(const LaunchContext &context, int32_t index) cons
 
 Status PlannedGraph::check_functions(const acl::Api &api) const {
   if (checked_.load(std::memory_order_relaxed) == &api) return Status::ok();
-  std::vector<bool> is_checked(static_cast<size_t>(op_count()));
+  std::unordered_set<const OpRow *> checked;
   for (int32_t i = 0; i < n_nodes(); ++i) {
     const GraphNode &node = nodes_[static_cast<size_t>(i)];
-    const auto op = static_cast<size_t>(node.row - op_row(0));
-    if (node.is_skipped || is_checked[op]) continue;
-    is_checked[op] = true;
+    if (node.is_skipped || !checked.insert(node.row).second) continue;
     const char *missing = missing_function(api, *node.row);
     if (missing == nullptr) continue;
     Status status = Status::error(AIOCANN_E_UNSUPPORTED, "%.*s is not in this CANN",

@@ -84,6 +84,19 @@ struct OpRow {
   LaunchFn launch;  ///< nullptr: a view, no device work
 };
 
+/// The rows of one family of ops, each in a file of its own.
+struct OpRows {
+  template <int32_t kCount>
+  constexpr explicit OpRows(const OpRow (&rows)[kCount]) : first(rows), count(kCount) {}
+  const OpRow *first;
+  int32_t count;
+};
+extern const OpRows kElementwiseRows, kRowRows, kShapingRows, kLayerRows;
+
+// What rows say of SoCs.
+constexpr const char *kNo310PBf16 = "Ascend310P: no bf16";
+constexpr const char *kNo310PQuantized = "Ascend310P: no bf16, no quantized w";
+
 /// Is the node for an Ascend310P, which lacks some of what others have?
 bool on_310p(const NodeView &node);
 

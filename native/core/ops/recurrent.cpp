@@ -92,14 +92,14 @@ Status launch_gated_linear_attn(Launch &launch) {
     Status status = at == 0 ? launch.call(ACLNN(aclnnMul), before, gates, state)
                             : launch.call(ACLNN(aclnnInplaceMul), state, gates);
     if (status.is_ok()) {
-      status = launch.call(ACLNN(aclnnMul), token(kKeys, at, true), token(kValues, at, false),
-                           product);
+      status =
+          launch.call(ACLNN(aclnnMul), token(kKeys, at, true), token(kValues, at, false), product);
     }
     if (status.is_ok())
       status = launch.call(ACLNN(aclnnInplaceAdd), state, product, launch.scalar(1));
     if (status.is_ok()) {
-      status = launch.call(ACLNN(aclnnMatmul), token(kQueries, at, false), state, attended,
-                           int8_t{0});
+      status =
+          launch.call(ACLNN(aclnnMatmul), token(kQueries, at, false), state, attended, int8_t{0});
     }
     scaled.address = launch.out_address() + static_cast<uint64_t>(at * out.nb[1]);
     if (status.is_ok()) {
