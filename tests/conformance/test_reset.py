@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import aiocann
-from aiocann import F32, ClosedResourceError, DeviceFaultError, Graph, ops
+from aiocann import F32, ClosedResourceError, DeviceFaultError, Graph, ops, sim
 from helpers import acl
+from helpers.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +40,7 @@ async def test_after_a_fault_everything_of_the_device_is_closed(opened: Any) -> 
         async with other.stream() as healthy, device.stream() as stream:
             event = stream.record()
             await event
-            aiocann.sim.fail_kernel("aclnnAdd")
+            sim.fail_kernel("aclnnAdd")
             with pytest.raises(DeviceFaultError):
                 await backend.graph_compute(graph)
             assert device.poisoned
@@ -78,7 +79,7 @@ async def test_what_is_in_flight_fails_wherever_it_is_awaited(opened: Any) -> No
             told.append(op)
 
         async with device.stream() as stream:
-            with aiocann.sim.hold(0):
+            with sim.hold(0):
                 fill = stream.memset(buffer, 1)
                 copy = stream.memcpy(np.empty(1 << 20, np.uint8), buffer)
                 async with anyio.create_task_group() as group:
@@ -95,7 +96,7 @@ async def test_a_device_that_cannot_be_reset_is_unavailable(
 ) -> None:
     async with opened(2) as rt:
         device, other = rt.devices
-        aiocann.sim.fail_call("aclrtResetDeviceForce", 507033)
+        sim.fail_call("aclrtResetDeviceForce", 507033)
         with pytest.raises(aiocann.AclError, match="aclrtResetDeviceForce"):
             await device.reset()
         assert device.poisoned
@@ -119,8 +120,8 @@ async def test_an_adopted_stream_is_closed_but_not_aborted(opened: Any) -> None:
         buffer = await device.allocate(4096)
         async with device.adopt_stream(foreign.value or 0) as stream:
             with (
-                aiocann.sim.counted_calls() as calls,
-                aiocann.sim.hold(device.index),
+                sim.counted_calls() as calls,
+                sim.hold(device.index),
             ):
                 held = stream.memset(buffer, 1)
                 await device.reset()
@@ -148,7 +149,7 @@ async def test_a_device_that_was_not_opened_again_is_so_by_the_next_reset(
 ) -> None:
     async with opened() as rt:
         (device,) = rt.devices
-        aiocann.sim.fail_call("aclrtSetDevice", 507033)
+        sim.fail_call("aclrtSetDevice", 507033)
         with pytest.raises(aiocann.AclError, match="aclrtSetDevice"):
             await device.reset()
         await device.reset()
@@ -172,9 +173,9 @@ async def test_a_second_reset_at_the_same_time_is_refused(opened: Any) -> None:
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as group:
                     # It waits for what others do with its memory.
-                    with aiocann.sim.hold(other.index):
+                    with sim.hold(other.index), sim.counted_calls():
                         copy = elsewhere.memcpy(there, buffer)
-                        await other.memory_info()  # it has been submitted
+                        await until(lambda: "aclrtMemcpyAsync" in sim.counted_so_far())
                         group.start_soon(first)
                         await begun.wait()
                         with pytest.raises(aiocann.BusyResourceError):
@@ -214,7 +215,7 @@ async def test_what_waits_for_it_elsewhere_fails_with_all_that_follows(
         mine, kept = await device.allocate(100), await other.allocate(100)
         async with device.stream() as stream, other.stream() as dependant:
             await dependant.memset(kept, 1)
-            with aiocann.sim.hold(0):
+            with sim.hold(0):
                 fill = stream.memset(mine, 2)
                 event = stream.record()
                 behind: list[aiocann.Operation[Any] | None] = [
@@ -247,7 +248,7 @@ async def test_what_others_wait_for_may_not_even_be_submitted(
         device, other = rt.devices
         mine, far = await device.allocate(size), await other.allocate(size)
         async with device.stream() as stream, other.stream() as dependant:
-            with aiocann.sim.hold(0):
+            with sim.hold(0):
                 for _ in range(1000):  # more than the driver gets at once
                     stream.memset(mine, 1, notify=False)
                 fill = stream.memcpy(mine, np.zeros(size, np.uint8))
@@ -271,13 +272,13 @@ async def test_a_lost_device_waits_for_nobody() -> None:
         device, other = rt.devices
         buffer, there = await device.allocate(4096), await other.allocate(4096)
         stream, elsewhere = device.backend().stream, other.backend().stream
-        with aiocann.sim.hold(device.index):
+        with sim.hold(device.index):
             fill = stream.memset(buffer, 1)
             # Submitted before the loss or refused after it: both are right.
             elsewhere.wait(stream.record(), notify=False)
             copy = elsewhere.memcpy(there, buffer)
-            aiocann.sim.lose_device(device.index)
-            aiocann.sim.restore_device(device.index)
+            sim.lose_device(device.index)
+            sim.restore_device(device.index)
             with anyio.fail_after(5):
                 await device.reset()
                 for op in (fill, copy):
