@@ -1,4 +1,4 @@
-"""Names of ACL's status codes; by scripts/gen_codes.py: do not edit."""
+"""Codes and formats of ACL; by scripts/gen_codes.py: do not edit."""
 
 from __future__ import annotations
 
@@ -284,3 +284,26 @@ FAULT_CODES = frozenset(
         507916,
     }
 )
+
+# As aclFormat has them.
+FORMATS: dict[str, int] = {
+    "NCHW": 0,
+    "NHWC": 1,
+    "ND": 2,
+    "NC1HWC0": 3,
+    "FRACTAL_Z": 4,
+    "NC1HWC0_C04": 12,
+    "HWCN": 16,
+    "NDHWC": 27,
+    "FRACTAL_NZ": 29,
+    "NCDHW": 30,
+    "NDC1HWC0": 32,
+    "ACL_FRACTAL_Z_3D": 33,
+    "NC": 35,
+    "NCL": 47,
+    "FRACTAL_NZ_C0_16": 50,
+    "FRACTAL_NZ_C0_32": 51,
+    "FRACTAL_NZ_C0_2": 52,
+    "FRACTAL_NZ_C0_4": 53,
+    "FRACTAL_NZ_C0_8": 54,
+}

@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from aiocann import debug, sites
+from aiocann.aclnn import AclnnCall
 from aiocann.arguments import require_int
 from aiocann.completion import (
     HostCall,
@@ -44,7 +45,7 @@ from aiocann.native import NULL, ffi, last_error, lib
 from aiocann.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from aiocann.device import Device
@@ -340,6 +341,56 @@ class Stream:
             return enqueue(lib.aiocann_stream_wait, arguments, "wait", stream=self)
         _enqueue_silently(lib.aiocann_stream_wait, arguments)
         return None
+
+    def aclnn(
+        self, name: str, *args: Any, formats: Mapping[int, str] | None = None
+    ) -> Operation[None]:
+        """Enqueue an aclnn operator by name, one of the vendor's or your own.
+
+        ``await stream.aclnn("aclnnAdd", x, y, 1.0, out)`` calls both phases of
+        ``aclnnAdd`` on a thread of the runtime; its workspace comes from the pool.
+
+        Parameters
+        ----------
+        name : str
+            As it is exported, without ``GetWorkspaceSize``.
+        *args
+            What phase 1 takes, in its order, up to the workspace size: a `Tensor` that
+            has memory, or a view of one; None for a pointer that is left out; lists of
+            tensors, or of numbers (an ``aclIntArray``, ``aclFloatArray`` or
+            ``aclBoolArray``); numbers, bool, str, `DType`. Of operators in CANN's own
+            documentation it is known where a number is an ``aclScalar``: a float
+            becomes one of float32, an int of int64, a NumPy scalar one of its dtype.
+            Of others, a NumPy scalar is an ``aclScalar``, an int an integer of any
+            width, a float a double, and ``ctypes.c_float`` a float.
+        formats : mapping of int to str, optional
+            By position: a tensor's format where it is not ``"ND"``, as ``"NCHW"``.
+
+        Returns
+        -------
+        Operation
+            Done when the operator has run. It owns the tensors until then.
+
+        Raises
+        ------
+        UnsupportedError
+            No library of this CANN has the operator, or a tensor is quantized.
+        UsageError, TypeError
+            Arguments that are too few, of a wrong kind, or of another device.
+        AclError
+            From the await: what phase 1 refused (161001, 161002), with its text.
+        DeviceFaultError
+            From the await: it failed on the device.
+
+        Notes
+        -----
+        **Source:** ``NAMEGetWorkspaceSize`` and ``NAME`` of the operator libraries.
+        """
+        stream = self.native()
+        call = AclnnCall(self.device, name, args, formats or {})
+        return enqueue(
+            lib.aiocann_graph_compute, (call.native, stream), name, (call,), self
+        )
 
     def host_call(self, fn: Callable[..., T], *args: Any) -> Operation[T]:
         """Run ``fn(*args)`` on the running loop once the stream gets there.

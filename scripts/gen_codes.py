@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ABI = ROOT / "native" / "acl" / "abi"
 MODULE = ROOT / "aiocann" / "_codes.py"
 
-HEADER = '''"""Names of ACL's status codes; by scripts/gen_codes.py: do not edit."""
+HEADER = '''"""Codes and formats of ACL; by scripts/gen_codes.py: do not edit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def rows(table: str) -> list[list[str]]:
 def render() -> str:
     """Return the module's text."""
     names: dict[int, str] = {}
+    formats: dict[str, int] = {}
     for group, name, value in rows("acl_enums"):
+        if group == "aclFormat" and int(value) >= 0:
+            formats[name.removeprefix("ACL_FORMAT_")] = int(value)
         if group == "const" and name.startswith(("ACL_ERROR_", "ACLNN_ERR_")):
             code = int(value, 0)
             if code > 0:
@@ -42,7 +45,9 @@ def render() -> str:
         + "}\n\n# The device has failed, at some work or altogether.\n"
         + "FAULT_CODES = frozenset(\n    {\n"
         + "".join(f"        {code},\n" for code, name in named if name in faults)
-        + "    }\n)\n"
+        + "    }\n)\n\n# As aclFormat has them.\nFORMATS: dict[str, int] = {\n"
+        + "".join(f'    "{name}": {value},\n' for name, value in formats.items())
+        + "}\n"
     )
 
 

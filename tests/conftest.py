@@ -18,6 +18,9 @@ LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+#: Those that a test runs on, if it does not say.
+usual = list(LOOPS)
+
 # How scripts/harsh wants the tests to run; empty as a rule.
 MODE = os.environ.get("AIOCANN_TEST_MODE", "")
 if MODE == "switch":
@@ -25,12 +28,12 @@ if MODE == "switch":
 elif MODE == "gc":
     gc.set_threshold(1, 1, 1)
 elif MODE == "uvloop":
-    LOOPS = {"uvloop": LOOPS["uvloop"]}
+    usual = ["uvloop"]
 elif MODE:
     raise ValueError(f"AIOCANN_TEST_MODE is {MODE!r}, but must be switch, gc or uvloop")
 
 
-@pytest.fixture(params=list(LOOPS))
+@pytest.fixture(params=usual)
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """Run a test marked ``anyio`` on every loop. The one place that lists them."""
     return LOOPS[request.param]

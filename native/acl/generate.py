@@ -14,6 +14,9 @@ nothing but an interpreter. Files are rewritten only when their text changes.
 ``acl_errors.inc``
     ``ACL_ERROR_ENTRY(name, value)`` for every error code, ascending, each value once.
     Where ``ACL_FAULT_ENTRY`` is defined too, it takes the faults of the device.
+``acl_signatures.inc``
+    ``ACLNN_SIGNATURE(name, "self:tensor alpha:scalar ...")`` for every operator: what
+    its first phase takes before the two that it fills.
 ``sim_stubs.cpp``
     For the simulator: a weak definition of every function, which says that it is not
     supported. What the simulator does define takes its place when it is linked.
@@ -292,6 +295,37 @@ def errors(abi: Abi) -> str:
     return "\n".join([NOTICE, *lines])
 
 
+KINDS = {
+    "aclTensor *": "tensor",
+    "aclTensorList *": "tensors",
+    "aclScalar *": "scalar",
+    "aclIntArray *": "ints",
+    "char *": "text",
+    "aclDataType": "dtype",
+    "bool": "bool",
+    "double": "double",
+    "int": "integer",
+    "int8_t": "integer",
+    "int64_t": "integer",
+    "uint64_t": "integer",
+}
+
+
+def signatures(abi: Abi) -> str:
+    """Return the text of ``acl_signatures.inc``."""
+    lines = [NOTICE]
+    for function in abi.aclnn:
+        if not function.name.endswith(PHASE_1):
+            continue
+        told = []
+        for param in function.params[:-2]:
+            kind, _, name = param.removeprefix("const ").rpartition(" ")
+            told.append(f"{name}:{KINDS[kind]}")
+        name = function.name.removesuffix(PHASE_1)
+        lines.append(f'ACLNN_SIGNATURE({name}, "{" ".join(told)}")')
+    return "\n".join([*lines, "#undef ACLNN_SIGNATURE\n"])
+
+
 def stub(function: Function, answer: str) -> str:
     """Return the stub of a function, and the weak name for it."""
     prototype = declare_function(function)
@@ -381,6 +415,7 @@ def main() -> None:
     write(folder / "acl_abi.h", header(abi))
     write(folder / "acl_symbols.inc", symbols(abi))
     write(folder / "acl_errors.inc", errors(abi))
+    write(folder / "acl_signatures.inc", signatures(abi))
     write(folder / "sim_stubs.cpp", stubs(abi))
     for library, text in forwards(abi).items():
         write(folder / "forward" / f"{library}.inc", text)

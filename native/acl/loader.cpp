@@ -205,6 +205,7 @@ class Search {
     library_->path = path_of(handle, path);
     library_->operator_paths.clear();
     library_->operator_note.clear();
+    library_->unusable.clear();
     std::vector<void *> operators;
     if (defines(handle, "aclCreateTensor")) {
       // One library that is everything, as the simulator is. Nobody else's operators fit its
@@ -215,6 +216,8 @@ class Search {
       find_operators(&runtime, &operators);
     }
     fill(&library_->api, runtime, operators);
+    library_->handles = operators;
+    library_->handles.insert(library_->handles.end(), runtime.begin(), runtime.end());
     return true;
   }
 
@@ -226,7 +229,11 @@ class Search {
       absent = open_error();
     }
     for (const std::string &path : custom_operator_libraries(library_->path)) {
-      if (void *handle = open_library(path)) add_operators(handle, path, operators);
+      if (void *handle = open_library(path)) {
+        add_operators(handle, path, operators);
+      } else {
+        library_->unusable += "; " + path + " cannot be loaded: " + open_error();
+      }
     }
     for (const char *name : kOperators) {
       if (void *handle = open_beside(library_->path, name)) {
@@ -291,6 +298,7 @@ bool load_simulator(const std::string &path, Library *library, std::string *erro
   library->operator_paths = {library->path};
   library->operator_note.clear();
   fill(&library->api, handles, {});
+  library->handles = handles;
   return true;
 }
 
@@ -312,16 +320,20 @@ bool cann_present(const Places &places) {
   return false;
 }
 
+void *find_operator(const Library &library, const char *name) {
+  return find_symbol(library.handles, name);
+}
+
 std::string why_missing(const Library &library, const char *function) {
-  std::string text = std::string(function) + " is not in this CANN";
   for (const Symbol &symbol : kSymbols) {
-    if (std::strcmp(symbol.name, function) != 0) continue;
-    if (!symbol.is_operator)
-      return text + ": " + library.path + " lacks it (known from CANN " + symbol.since + ")";
-    if (library.operator_paths.empty()) return text + ": " + library.operator_note;
-    return text + ": it is not in " + list_of(library.operator_paths);
+    if (std::strcmp(symbol.name, function) != 0 || symbol.is_operator) continue;
+    return std::string(function) + " is not in this CANN: " + library.path +
+           " lacks it (known from CANN " + symbol.since + ")";
   }
-  return text;
+  return std::string(function) + " is not in this CANN: " +
+         (library.operator_paths.empty() ? library.operator_note
+                                         : "it is not in " + list_of(library.operator_paths)) +
+         library.unusable;
 }
 
 }  // namespace aiocann::acl

@@ -13,8 +13,10 @@ struct Library {
   Api api;
   std::string path;  ///< of the library that serves the runtime functions
   std::vector<std::string>
-      operator_paths;         ///< of the libraries that serve aclnn functions, in search order
-  std::string operator_note;  ///< why there are no aclnn functions; empty when there are some
+      operator_paths;           ///< of the libraries that serve aclnn functions, in search order
+  std::string operator_note;    ///< why there are no aclnn functions; empty when there are some
+  std::string unusable;         ///< operator libraries of the user's that cannot be loaded, and why
+  std::vector<void *> handles;  ///< of all of them, those with operators first
 };
 
 /// Where to look besides the environment; tests put other folders here.
@@ -33,6 +35,9 @@ bool load_simulator(const std::string &path, Library *library, std::string *erro
 
 /// True where an NPU's device node or a CANN library is found, working or not. Initialises nothing.
 bool cann_present(const Places &places = {});
+
+/// The address of an aclnn function by its name, of operators too that Api does not have; null: there is none.
+void *find_operator(const Library &library, const char *name);
 
 /// A sentence for the user about a function that Library::api has no pointer for: "... is not in
 /// this CANN".

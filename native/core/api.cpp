@@ -5,10 +5,12 @@
 
 #include "core/blocks.hpp"
 #include "core/device.hpp"
+#include "core/driver.hpp"
 #include "core/graph_op.hpp"
 #include "core/lane.hpp"
 #include "core/memory.hpp"
 #include "core/op.hpp"
+#include "core/ops/aclnn_call.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 
@@ -166,6 +168,35 @@ int32_t settle_now(Op *op, aiocann_op **out) {
     *out = op;
   }
   settle(op, Status::ok());
+  return 0;
+}
+
+/// A graph that `create` plans, with the memory of its tensors.
+template <typename Create>
+int32_t make_graph(aiocann_device *dev, const aiocann_tensor *tensors, int32_t n_tensors,
+                   aiocann_graph **graph, Create create) {
+  *graph = nullptr;
+  if (Status status = usable(dev); !status.is_ok()) return publish(status);
+  std::vector<aiocann_mem *> mems;
+  for (int32_t i = 0; i < n_tensors; ++i) {
+    aiocann_mem *mem = tensors[i].mem;
+    if (mem == nullptr || std::find(mems.begin(), mems.end(), mem) != mems.end()) continue;
+    if (Status status = mem->gone(); !status.is_ok()) return publish(status);
+    if (mem->device != dev) {
+      return publish(mem->device == nullptr
+                         ? Status::error(AIOCANN_E_USAGE,
+                                         "Tensor %d is in pinned host memory, not on device %d.", i,
+                                         dev->index)
+                         : Status::error(AIOCANN_E_USAGE,
+                                         "Tensor %d is on device %d, the graph on device %d.", i,
+                                         mem->device->index, dev->index));
+    }
+    mems.push_back(mem);
+  }
+  std::unique_ptr<Graph> plan;
+  if (Status status = create(&plan); !status.is_ok()) return publish(status);
+  for (aiocann_mem *mem : mems) mem->retain_handle();
+  *graph = new aiocann_graph(dev, std::move(plan), std::move(mems));
   return 0;
 }
 
@@ -463,34 +494,23 @@ int32_t aiocann_stream_wait(aiocann_stream *stream, aiocann_op *mark, aiocann_lo
 
 int32_t aiocann_graph_create(aiocann_device *dev, const aiocann_tensor *tensors, int32_t n_tensors,
                              const aiocann_node *nodes, int32_t n_nodes, aiocann_graph **graph) {
-  return guarded([&]() -> int32_t {
-    *graph = nullptr;
-    if (Status status = usable(dev); !status.is_ok()) return publish(status);
-    std::vector<aiocann_mem *> mems;
-    for (int32_t i = 0; i < n_tensors; ++i) {
-      aiocann_mem *mem = tensors[i].mem;
-      if (mem == nullptr || std::find(mems.begin(), mems.end(), mem) != mems.end()) continue;
-      if (Status status = mem->gone(); !status.is_ok()) return publish(status);
-      if (mem->device != dev) {
-        return publish(mem->device == nullptr
-                           ? Status::error(AIOCANN_E_USAGE,
-                                           "Tensor %d is in pinned host memory, not on device %d.",
-                                           i, dev->index)
-                           : Status::error(AIOCANN_E_USAGE,
-                                           "Tensor %d is on device %d, the graph on device %d.", i,
-                                           mem->device->index, dev->index));
-      }
-      mems.push_back(mem);
-    }
-    std::unique_ptr<Graph> plan;
-    if (Status status =
-            Graph::create(tensors, n_tensors, nodes, n_nodes, dev->soc_name.c_str(), &plan);
-        !status.is_ok()) {
-      return publish(status);
-    }
-    for (aiocann_mem *mem : mems) mem->retain_handle();
-    *graph = new aiocann_graph(dev, std::move(plan), std::move(mems));
-    return 0;
+  return guarded([&] {
+    return make_graph(dev, tensors, n_tensors, graph, [&](std::unique_ptr<Graph> *plan) {
+      return Graph::create(tensors, n_tensors, nodes, n_nodes, dev->soc_name.c_str(), plan);
+    });
+  });
+}
+
+const char *aiocann_aclnn_signature(const char *name) { return aclnn_signature(name); }
+
+int32_t aiocann_aclnn_create(aiocann_device *dev, const char *name, const aiocann_aclnn_arg *args,
+                             int32_t n_args, const aiocann_tensor *tensors, const int32_t *formats,
+                             int32_t n_tensors, aiocann_graph **graph) {
+  return guarded([&] {
+    return make_graph(dev, tensors, n_tensors, graph, [&](std::unique_ptr<Graph> *plan) {
+      return create_aclnn_call(dev->runtime->driver().library, name, args, n_args, tensors, formats,
+                               n_tensors, plan);
+    });
   });
 }
 

@@ -316,6 +316,40 @@ int32_t aiocann_op_infer(int32_t op, const aiocann_tensor *const *src, int32_t n
  * Nodes are in execution order. The graph keeps a reference to every mem. */
 int32_t aiocann_graph_create(aiocann_device *dev, const aiocann_tensor *tensors, int32_t n_tensors,
                              const aiocann_node *nodes, int32_t n_nodes, aiocann_graph **graph);
+
+/* ---- any aclnn operator, by name ----------------------------------------------------------------------- */
+
+enum {
+  AIOCANN_ARG_NULL = 0,    /* a pointer that is left out */
+  AIOCANN_ARG_TENSOR = 1,  /* integer: its index */
+  AIOCANN_ARG_TENSORS = 2, /* integer: index of the first of `count` */
+  AIOCANN_ARG_SCALAR = 3,  /* data: `count` bytes; integer: its kind, 'f', 'i', 'u' or 'b' */
+  AIOCANN_ARG_INTS = 4,    /* data: `count` int64_t */
+  AIOCANN_ARG_FLOATS = 5,  /* data: `count` float */
+  AIOCANN_ARG_BOOLS = 6,   /* data: `count` bool */
+  AIOCANN_ARG_INTEGER = 7, /* integer; of any width, and bool */
+  AIOCANN_ARG_DTYPE = 8,   /* integer: one of AIOCANN_F32..., passed as an aclDataType */
+  AIOCANN_ARG_DOUBLE = 9,  /* number */
+  AIOCANN_ARG_FLOAT = 10,  /* number, passed as a float */
+  AIOCANN_ARG_TEXT = 11    /* data: char, ends with 0 */
+};
+
+typedef struct aiocann_aclnn_arg {
+  int32_t kind;
+  int32_t count;
+  int64_t integer;
+  double number;
+  const void *data; /* copied */
+} aiocann_aclnn_arg;
+
+/* What the operator takes: "self:tensor other:tensor alpha:scalar out:tensor"; kinds are tensor, tensors, scalar,
+ * ints, integer, bool, dtype, double and text. NULL: not in the tables, which says nothing of the driver. */
+const char *aiocann_aclnn_signature(const char *name);
+/* A call of an operator, as a graph for aiocann_graph_compute. formats: an aclFormat for each tensor; tensors have
+ * memory, and offsets from its start. E_UNSUPPORTED: the driver has no such operator. */
+int32_t aiocann_aclnn_create(aiocann_device *dev, const char *name, const aiocann_aclnn_arg *args,
+                             int32_t n_args, const aiocann_tensor *tensors, const int32_t *formats,
+                             int32_t n_tensors, aiocann_graph **graph);
 uint64_t aiocann_graph_scratch_bytes(const aiocann_graph *graph);
 int32_t aiocann_graph_compute(aiocann_graph *graph, aiocann_stream *stream, aiocann_loop *home,
                               aiocann_op **op);

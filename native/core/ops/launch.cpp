@@ -81,50 +81,52 @@ aclTensor *Launch::quants(uint64_t address, int32_t dtype, int64_t n, int64_t k)
 aclTensor *Launch::make_tensor(const int64_t *shape, const int64_t *strides, int32_t n_axes,
                                aclDataType dtype, int64_t offset, int64_t length, aclFormat format,
                                uint64_t address) {
-  aclTensor *made =
-      api_.aclCreateTensor(shape, static_cast<uint64_t>(n_axes), dtype, strides, offset, format,
-                           &length, 1, reinterpret_cast<void *>(address));
-  if (made == nullptr) {
-    fail_to_create("aclCreateTensor");
-    return nullptr;
-  }
-  tensors_.push_back(made);
-  context_.count_tensors(1);
-  return made;
+  return keep(api_.aclCreateTensor(shape, static_cast<uint64_t>(n_axes), dtype, strides, offset,
+                                   format, &length, 1, reinterpret_cast<void *>(address)),
+              "aclCreateTensor", &tensors_);
 }
 
 aclScalar *Launch::scalar(double value) {
-  float narrowed = static_cast<float>(value);
-  aclScalar *made = api_.aclCreateScalar(&narrowed, ACL_FLOAT);
-  if (made == nullptr) {
-    fail_to_create("aclCreateScalar");
-    return nullptr;
-  }
-  scalars_.push_back(made);
-  context_.count_tensors(1);
-  return made;
+  const float narrowed = static_cast<float>(value);
+  return scalar(&narrowed, ACL_FLOAT);
 }
 
-aclTensorList *Launch::list(aclTensor *tensor) {
-  if (tensor == nullptr) return nullptr;
-  aclTensorList *made = api_.aclCreateTensorList(&tensor, 1);
-  if (made == nullptr) {
-    fail_to_create("aclCreateTensorList");
-    return nullptr;
-  }
+aclScalar *Launch::scalar(const void *value, aclDataType dtype) {
+  // The function takes no const, but copies.
+  return keep(api_.aclCreateScalar(const_cast<void *>(value), dtype), "aclCreateScalar", &scalars_);
+}
+
+aclTensorList *Launch::list(const std::vector<aclTensor *> &members) {
+  if (std::find(members.begin(), members.end(), nullptr) != members.end()) return nullptr;
+  aclTensorList *made = keep(api_.aclCreateTensorList(members.data(), members.size()),
+                             "aclCreateTensorList", &lists_);
+  if (made == nullptr) return nullptr;
   // Destroyed with the list from here on.
-  tensors_.erase(std::find(tensors_.begin(), tensors_.end(), tensor));
-  lists_.push_back(made);
+  for (aclTensor *member : members)
+    tensors_.erase(std::find(tensors_.begin(), tensors_.end(), member));
+  context_.count_tensors(-static_cast<int64_t>(members.size()));
   return made;
 }
 
-aclIntArray *Launch::ints(std::initializer_list<int64_t> values) {
-  aclIntArray *made = api_.aclCreateIntArray(values.begin(), values.size());
+aclIntArray *Launch::ints(const int64_t *values, size_t count) {
+  return keep(api_.aclCreateIntArray(values, count), "aclCreateIntArray", &arrays_);
+}
+
+aclFloatArray *Launch::floats(const float *values, size_t count) {
+  return keep(api_.aclCreateFloatArray(values, count), "aclCreateFloatArray", &float_arrays_);
+}
+
+aclBoolArray *Launch::bools(const bool *values, size_t count) {
+  return keep(api_.aclCreateBoolArray(values, count), "aclCreateBoolArray", &bool_arrays_);
+}
+
+template <typename T>
+T *Launch::keep(T *made, const char *call, std::vector<T *> *kept) {
   if (made == nullptr) {
-    fail_to_create("aclCreateIntArray");
+    fail_to_create(call);
     return nullptr;
   }
-  arrays_.push_back(made);
+  kept->push_back(made);
   context_.count_tensors(1);
   return made;
 }
@@ -165,16 +167,25 @@ void Launch::fail_to_create(const char *call) {
                           text ? text : "");
 }
 
+namespace {
+
+template <typename T, typename Destroy>
+size_t destroy_all(std::vector<T *> *kept, Destroy destroy) {
+  const size_t count = kept->size();
+  for (T *it : *kept) destroy(it);
+  kept->clear();
+  return count;
+}
+
+}  // namespace
+
 void Launch::release() {
-  const auto count = tensors_.size() + lists_.size() + scalars_.size() + arrays_.size();
-  for (aclTensor *tensor : tensors_) api_.aclDestroyTensor(tensor);
-  for (aclTensorList *list : lists_) api_.aclDestroyTensorList(list);
-  for (aclScalar *scalar : scalars_) api_.aclDestroyScalar(scalar);
-  for (aclIntArray *array : arrays_) api_.aclDestroyIntArray(array);
-  tensors_.clear();
-  lists_.clear();
-  scalars_.clear();
-  arrays_.clear();
+  const size_t count = destroy_all(&tensors_, api_.aclDestroyTensor) +
+                       destroy_all(&lists_, api_.aclDestroyTensorList) +
+                       destroy_all(&scalars_, api_.aclDestroyScalar) +
+                       destroy_all(&arrays_, api_.aclDestroyIntArray) +
+                       destroy_all(&float_arrays_, api_.aclDestroyFloatArray) +
+                       destroy_all(&bool_arrays_, api_.aclDestroyBoolArray);
   failed_ = Status::ok();
   if (count > 0) context_.count_tensors(-static_cast<int64_t>(count));
 }

@@ -3,6 +3,7 @@
 //
 // Thread: the lane's, all of it.
 #pragma once
+#include <cstring>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -52,9 +53,16 @@ class Launch {
   aclTensor *src_tensor(int i) { return tensor(src_address(i), src(i)); }
   aclTensor *out_tensor() { return tensor(out_address(), out()); }
   aclScalar *scalar(double value);  ///< float32
-  /// A list of one; it takes the descriptor over.
-  aclTensorList *list(aclTensor *tensor);
-  aclIntArray *ints(std::initializer_list<int64_t> values);
+  aclScalar *scalar(const void *value, aclDataType dtype);
+  /// It takes the descriptors over.
+  aclTensorList *list(const std::vector<aclTensor *> &members);
+  aclTensorList *list(aclTensor *tensor) { return list(std::vector<aclTensor *>{tensor}); }
+  aclIntArray *ints(std::initializer_list<int64_t> values) {
+    return ints(values.begin(), values.size());
+  }
+  aclIntArray *ints(const int64_t *values, size_t count);
+  aclFloatArray *floats(const float *values, size_t count);
+  aclBoolArray *bools(const bool *values, size_t count);
 
   /// Both phases of an aclnn function: use with ACLNN(aclnnAdd), then the arguments before the
   /// workspace size.
@@ -66,19 +74,35 @@ class Launch {
     if (get_size == nullptr || execute == nullptr) return missing(name);
     uint64_t bytes = 0;
     aclOpExecutor *executor = nullptr;
-    const aclnnStatus code = get_size(args..., &bytes, &executor);
-    if (code != 0) return refused(name, "GetWorkspaceSize", code);
-    return finish(name, execute, bytes, executor);
+    return run_phases(
+        name, [&] { return get_size(args..., &bytes, &executor); }, execute, bytes, executor);
+  }
+  /// The same of functions that are known by their addresses: `get_size` makes the first call, and fills the two.
+  template <typename GetSize>
+  Status call(const char *name, GetSize get_size, void *phase2, const uint64_t &bytes,
+              aclOpExecutor *const &executor) {
+    Execute execute = nullptr;
+    std::memcpy(&execute, &phase2, sizeof(execute));
+    return failed_.is_ok() ? run_phases(name, get_size, execute, bytes, executor) : failed_;
   }
 
  private:
   using Execute = aclnnStatus (*)(void *, uint64_t, aclOpExecutor *, aclrtStream);
+  template <typename GetSize>
+  Status run_phases(const char *name, GetSize get_size, Execute execute, const uint64_t &bytes,
+                    aclOpExecutor *const &executor) {
+    const aclnnStatus code = get_size();
+    return code == 0 ? finish(name, execute, bytes, executor)
+                     : refused(name, "GetWorkspaceSize", code);
+  }
   Status finish(const char *name, Execute execute, uint64_t bytes, aclOpExecutor *executor);
   Status missing(const char *name) const;
   Status refused(const char *name, const char *phase, aclnnStatus code) const;
   aclTensor *make_tensor(const int64_t *shape, const int64_t *strides, int32_t n_axes,
                          aclDataType dtype, int64_t offset, int64_t length, aclFormat format,
                          uint64_t address);
+  template <typename T>
+  T *keep(T *made, const char *call, std::vector<T *> *kept);
   void fail_to_create(const char *call);
   void release();
 
@@ -91,6 +115,8 @@ class Launch {
   std::vector<aclTensorList *> lists_;
   std::vector<aclScalar *> scalars_;
   std::vector<aclIntArray *> arrays_;
+  std::vector<aclFloatArray *> float_arrays_;
+  std::vector<aclBoolArray *> bool_arrays_;
 };
 
 #define ACLNN(op) #op, &::aiocann::acl::Api::op##GetWorkspaceSize, &::aiocann::acl::Api::op
