@@ -55,10 +55,16 @@ INCLUDES = {
         "acl_abi.h",
         "acl_symbols.inc",
         "acl_errors.inc",
+        "acl_signatures.inc",
     },
     "sim": {"sim", "acl_abi.h", "acl_symbols.inc", "acl_errors.inc"},
 }
-GENERATED = {"acl_abi.h", "acl_symbols.inc", "acl_errors.inc"}
+GENERATED = {
+    "acl_abi.h",
+    "acl_symbols.inc",
+    "acl_errors.inc",
+    "acl_signatures.inc",
+}
 
 
 def python_modules() -> dict[str, list[Path]]:
