@@ -71,7 +71,10 @@ async def test_copies_events_and_faults(opened: Any, variant: str) -> None:
         assert rt.statistics().lost_callbacks == 0
 
 
-async def test_a_lost_callback_is_found(opened: Any) -> None:
+async def test_a_lost_callback_is_found(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOCANN_COMPLETION", "callback")
     async with opened() as rt:
         (device,) = rt.devices
         buffer = await device.allocate(4096)

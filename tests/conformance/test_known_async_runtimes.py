@@ -93,8 +93,9 @@ async def test_async_runtimes_07_a_slow_host_call_delays_no_other_stream(
 
 
 async def test_async_runtimes_08_a_callback_that_never_comes_is_made_up_for(
-    opened: Any,
+    opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("AIOCANN_COMPLETION", "callback")
     async with opened(clean=False) as rt:
         (device,) = rt.devices
         buffer = await device.allocate(N)
