@@ -110,8 +110,9 @@ async def test_async_runtimes_08_a_callback_that_never_comes_is_made_up_for(
 
 @pytest.mark.parametrize("call", ["aclrtSubscribeReport", "aclrtLaunchCallback"])
 async def test_async_runtimes_08b_a_refused_registration_ends_the_await(
-    opened: Any, call: str
+    opened: Any, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("AIOCANN_COMPLETION", "callback")
     async with opened(clean=False) as rt:
         (device,) = rt.devices
         buffer = await device.allocate(N)
