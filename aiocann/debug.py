@@ -8,6 +8,9 @@ long as a runtime is open that asked for it.
   another view of it or in a buffer that has no such flag, fails its op. A destination
   holds `POISON` until the device has written it, so reading too early is seen.
 - `sites.here` notes the whole stack of the enqueueing call.
+- ``debug="blocking"`` or ``AIOCANN_DEBUG=blocking`` also waits for each command before
+  the call that enqueued it returns, and raises its failure there. It holds the loop for
+  as long; what a command waits for must not come later from the same thread.
 - A loop that takes no turn for `HOLD_SECONDS` is reported, with the line that holds it.
 """
 
@@ -37,29 +40,36 @@ HOLD_SECONDS = 0.1
 #: What a destination is filled with.
 POISON = 0xA5
 
+#: Whether commands are waited for where they are enqueued.
+is_blocking = False
+
 _lock = threading.RLock()
-_users = 0
+_users = _blocking_users = 0
 _watch: _LoopWatch | None = None
 # Arrays that are write-protected, by id: the array, and how many guards it has.
 _frozen: dict[int, list[Any]] = {}
 
 
-def enable() -> None:
+def enable(*, blocking: bool = False) -> None:
     """Switch debug mode on; as often as this, `disable` must be called."""
-    global _users, _watch
+    global _users, _blocking_users, _watch, is_blocking
     with _lock:
         _users += 1
+        _blocking_users += blocking
+        is_blocking = bool(_blocking_users)
         if _users == 1:
             sites.is_debugging = True
             _watch = _LoopWatch()
             _watch.start()
 
 
-def disable() -> None:
+def disable(*, blocking: bool = False) -> None:
     """Take one `enable` back."""
-    global _users, _watch
+    global _users, _blocking_users, _watch, is_blocking
     with _lock:
         _users -= 1
+        _blocking_users -= blocking
+        is_blocking = bool(_blocking_users)
         if _users == 0:
             sites.is_debugging = False
             assert _watch is not None

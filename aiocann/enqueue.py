@@ -9,11 +9,13 @@ not lose the op: `enqueue` then makes the entry before it lets the exception out
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
+from aiocann import debug
 from aiocann.completion import Operation
 from aiocann.ledger import in_flight
-from aiocann.loops import current_home
+from aiocann.loops import current_home, drain_here
 from aiocann.native import NULL, ffi, last_error, lib
 from aiocann.reactor import orphans
 
@@ -71,6 +73,11 @@ def enqueue(
         As `Operation` has them. It owns the operands until it has settled.
     cls
         What to make of it.
+
+    Raises
+    ------
+    AiocannError
+        In blocking mode, what the op has failed with, if it is a command of a stream.
     """
     home = current_home()
     scratch = _take()
@@ -86,7 +93,23 @@ def enqueue(
         _rescue(scratch, op, home, kind, operands, stream, result, finish, cls)
         raise
     _give(scratch)
+    # Closing has a limit of its own, and what runs on the loop cannot be waited for.
+    if (
+        debug.is_blocking
+        and stream is not None
+        and cls is Operation
+        and kind != "close"
+    ):
+        _wait_here(op)
     return op
+
+
+def _wait_here(op: Operation[Any]) -> None:
+    """Wait for an op as blocking mode does; raise its failure."""
+    while not op.done:
+        time.sleep(1e-4)
+        drain_here()
+    op.result()
 
 
 def enqueue_allocation(

@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.to_thread
 
@@ -107,10 +107,11 @@ class open_runtime:  # noqa: N801 - used like a function
     close_timeout : float
         Seconds to wait for work when leaving this, or a stream. What is stuck then is
         leaked, counted and raised.
-    debug : bool, optional
+    debug : bool or "blocking", optional
         Guard host arrays while they are in flight, note whole enqueueing stacks, report
-        what holds a loop, log what is opened and closed; see `aiocann.debug`. Default:
-        ``AIOCANN_DEBUG``.
+        what holds a loop, log what is opened and closed; see `aiocann.debug`. With
+        "blocking", each command is waited for, and fails, in the call that enqueues it:
+        the loop is held meanwhile. Default: ``AIOCANN_DEBUG``.
 
     Raises
     ------
@@ -128,17 +129,19 @@ class open_runtime:  # noqa: N801 - used like a function
         devices: int | Sequence[int] | None = None,
         *,
         close_timeout: float = 30.0,
-        debug: bool | None = None,
+        debug: bool | Literal["blocking"] | None = None,
     ) -> None:
         self._driver = driver
         self._devices = _check_devices(devices)
         # A day of milliseconds fits anywhere; a device that takes longer is stuck.
         self._close_timeout = min(require_number(close_timeout, "close_timeout"), 1e6)
-        self._debug = (
-            os.environ.get("AIOCANN_DEBUG", "") not in ("", "0")
-            if debug is None
-            else bool(debug)
-        )
+        if debug is None:
+            self._debug = os.environ.get("AIOCANN_DEBUG", "") not in ("", "0")
+            self._is_blocking = os.environ.get("AIOCANN_DEBUG") == "blocking"
+        elif debug in (True, False, "blocking"):
+            self._debug, self._is_blocking = bool(debug), debug == "blocking"
+        else:
+            raise usage(f'debug is True, False or "blocking", not {debug!r}')
         self._entered: _Shared | None = None
 
     async def __aenter__(self) -> Runtime:
@@ -167,7 +170,7 @@ class open_runtime:  # noqa: N801 - used like a function
             raise
         self._entered = shared
         if self._debug:
-            debug.enable()
+            debug.enable(blocking=self._is_blocking)
             log.info("opened %s", runtime.library)
         return runtime
 
@@ -194,7 +197,7 @@ class open_runtime:  # noqa: N801 - used like a function
             log.error("%s; while leaving because of another error", failure)
         finally:
             if self._debug:
-                debug.disable()
+                debug.disable(blocking=self._is_blocking)
                 log.info("left %s", runtime.library)
 
 

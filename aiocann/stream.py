@@ -204,9 +204,8 @@ class Stream:
             )
         self._check_devices(dst_device, src_device)
         if not notify and dst_device is not None and src_device is not None:
-            _enqueue_silently(
-                lib.aiocann_stream_memcpy, (self.native(), to, from_, dst_bytes)
-            )
+            arguments = self.native(), to, from_, dst_bytes
+            self._enqueue_silently("memcpy", lib.aiocann_stream_memcpy, arguments)
             return None
         op: Operation[None] = self.copy(
             "memcpy", to, from_, dst_bytes, (dst, src, dst_keep, src_keep)
@@ -294,8 +293,18 @@ class Stream:
         arguments = (stream, require_open(block), offset, value, nbytes)
         if notify:
             return enqueue(lib.aiocann_stream_memset, arguments, "memset", (buf,), self)
-        _enqueue_silently(lib.aiocann_stream_memset, arguments)
+        self._enqueue_silently("memset", lib.aiocann_stream_memset, arguments)
         return None
+
+    def _enqueue_silently(
+        self, kind: str, function: Callable[..., int], arguments: tuple[Any, ...]
+    ) -> None:
+        """Enqueue without an op: all operands are the native half's own."""
+        raise_forked()
+        if debug.is_blocking:
+            enqueue(function, arguments, kind, stream=self)
+        elif function(*arguments, NULL, NULL):
+            raise last_error()
 
     def _mark(
         self, kind: int, name: str, cls: type[Operation[None]] = Operation
@@ -339,7 +348,7 @@ class Stream:
         arguments = (stream, mark._pointer)
         if notify:
             return enqueue(lib.aiocann_stream_wait, arguments, "wait", stream=self)
-        _enqueue_silently(lib.aiocann_stream_wait, arguments)
+        self._enqueue_silently("wait", lib.aiocann_stream_wait, arguments)
         return None
 
     def aclnn(
@@ -564,13 +573,6 @@ class StreamContext:
                 raise
             # Neither an error nor a cancellation or exit may be replaced by it.
             log.error("%s; while the stream was left because of another error", failure)
-
-
-def _enqueue_silently(function: Callable[..., int], arguments: tuple[Any, ...]) -> None:
-    """Enqueue without an op: all operands are the native half's own."""
-    raise_forked()
-    if function(*arguments, NULL, NULL):
-        raise last_error()
 
 
 def create_stream(device: Device, priority: int | None) -> Operation[Stream]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -256,3 +257,51 @@ async def test_debug_mode_is_the_processs_while_one_asks_for_it(opened: Any) -> 
             assert sites.is_debugging
         assert not sites.is_debugging
     await anyio.lowlevel.checkpoint()
+
+
+async def test_blocking_mode_raises_where_it_was_enqueued(opened: Any) -> None:
+    async with opened(debug="blocking") as rt:
+        (device,) = rt.devices
+        buffer = await device.allocate(N)
+        backend = device.backend()
+        x = await backend.empty((4, 4), aiocann.F32)
+        backend.set_tensor_async(x, np.ones((4, 4), np.float32))
+        graph = aiocann.Graph([aiocann.ops.sqr(x)])
+        async with device.stream() as stream:
+            op = stream.memset(buffer, 1)
+            assert op.done
+            found = np.zeros(N, np.uint8)
+            stream.memcpy(found, buffer)
+            assert (found == 1).all()
+            assert stream.memcpy(buffer[:8], buffer[8:16], notify=False) is None
+            large = await device.allocate(16 << 20)
+            stream.memcpy(large, np.full(16 << 20, 5, np.uint8))  # staged
+            called = await stream.host_call(lambda: stream.memset(buffer, 2))
+            assert called.done
+        backend.graph_compute(graph)
+
+        fault: list[tuple[Callable[[], None], Callable[[aiocann.Stream], Any]]] = [
+            (
+                lambda: aiocann.sim.fail_copy("memset"),
+                lambda stream: stream.memset(buffer, 1),
+            ),
+            (
+                lambda: aiocann.sim.fail_copy("memset"),
+                lambda stream: stream.memset(buffer, 1, notify=False),
+            ),
+            (
+                lambda: aiocann.sim.fail_call("aclrtMemsetAsync", 107000),
+                lambda stream: stream.memset(buffer, 1, notify=False),
+            ),
+        ]
+        for inject, enqueue in fault:
+            async with device.stream() as stream:
+                inject()
+                with pytest.raises(aiocann.AclError, match=r"memset"):
+                    enqueue(stream)
+        aiocann.sim.fail_kernel()
+        with pytest.raises(aiocann.DeviceFaultError, match="sqr"):
+            backend.graph_compute(graph)
+    assert not debug.is_blocking
+    with pytest.raises(aiocann.UsageError, match="blocking"):
+        aiocann.open_runtime(debug="often")  # type: ignore[arg-type]
