@@ -219,6 +219,7 @@ def test_every_method_in_a_forked_child() -> None:
             ("Device", "stream"): (), ("Device", "adopt_stream"): (1,),
             ("Stream", "memcpy"): (b, array), ("Stream", "memset"): (b, 1),
             ("Stream", "wait"): (have["event"],), ("Stream", "host_call"): (int,),
+            ("Stream", "aclnn"): ("aclnnAbs", None, None),
             ("Stream", "aclose"): (1.0,), ("Stream", "note_failed"): (have["op"],),
             ("Stream", "copy"): ("memcpy", None, None, 1, ()),
             ("Event", "elapsed_ms"): (have["event"],),

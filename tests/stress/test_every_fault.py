@@ -87,6 +87,7 @@ TOLERABLE: dict[str, str] = {
     "aclrtGetThreadLastTaskId": "a fault is blamed on the first op that may have it",
     "aclrtGetVersion": "version is empty: not known",
     "aclrtLaunchCallback": "behind commands without notification the lane waits itself",
+    "aclrtLaunchHostFunc": "behind commands without notification the lane waits itself",
     "aclrtMalloc": "the pool gives back what it can, and asks again",
     "aclrtMallocHost": "what is kept for nothing is given back, and it is asked again",
     "aclrtProcessReport": "it is asked again",
