@@ -12,6 +12,7 @@ import awaits
 import copies
 import harness
 import native
+import operators
 import products
 from aiocann.native import sim_library
 
@@ -35,6 +36,10 @@ def main() -> None:
     rows = asyncio.run(measure(options.rounds))
     rows += native.measure(sim_library(), options.rounds)
     print(harness.table(rows))
+    for threads in (1, 2):
+        found = operators.measure_apart(options.rounds, threads)
+        print(operators.table(found, f"{threads} threads"))
+        rows += found
     harness.write_json(rows, options.json, rounds=options.rounds, cpus=os.cpu_count())
 
 

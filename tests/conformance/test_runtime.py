@@ -238,6 +238,7 @@ async def test_pinned_memory_gives_way_before_it_is_refused(opened: Any) -> None
             array = await rt.pinned_empty(60 << 20, np.uint8)  # would warn
             assert rt.statistics().pinned_bytes == 60 << 20
             del array
+            await until(lambda: rt.statistics().pinned_bytes == 0)
     finally:
         aiocann.sim.configure(pinned_memory=None)
 

@@ -26,7 +26,15 @@ int64_t position_of_max(const T *x, int64_t n) {
 int64_t position_of_max(const float *x, int64_t n) {
   const float largest = table().max(x, static_cast<size_t>(n));
   if (largest != largest) return std::find_if(x, x + n, [](float v) { return v != v; }) - x;
-  return std::find(x, x + n, largest) - x;
+  // Without a way out in the middle, a stretch is compared several numbers at a time.
+  constexpr int64_t kStretch = 64;
+  int64_t at = 0;
+  for (; at + kStretch <= n; at += kStretch) {
+    int found = 0;
+    for (int64_t i = 0; i < kStretch; ++i) found |= static_cast<int>(x[at + i] == largest);
+    if (found != 0) break;
+  }
+  return std::find(x + at, x + n, largest) - x;
 }
 
 template <class T>

@@ -47,10 +47,8 @@ void clear_row(char *to, int64_t step, size_t item, int64_t n) {
   for (int64_t i = 0; i < n; ++i) std::memset(to + i * step, 0, item);
 }
 
-}  // namespace
-
-int im2col_kernel(ExecContext &context, const void *args) {
-  const auto &op = *static_cast<const OpArgs *>(args);
+/// Writes tap after tap: each is a plane of the result.
+void im2col_by_taps(ExecContext &context, const OpArgs &op) {
   const auto &p = op.as<Im2colParams>();
   const View &out = op.views[0], &in = op.views[1];
   const int64_t kernel_h = p.rows.size, kernel_w = p.columns.size;
@@ -86,6 +84,63 @@ int im2col_kernel(ExecContext &context, const void *args) {
                       }
                     }
                   });
+}
+
+/// Writes place after place, where its taps lie together: rows of a matrix, as products want them. T has the
+/// elements' size.
+template <class T>
+void im2col_by_places(ExecContext &context, const OpArgs &op) {
+  const auto &p = op.as<Im2colParams>();
+  const View &out = op.views[0], &in = op.views[1];
+  const int64_t channels = out.shape.dim[1], width = in.shape.dim[3], size = p.columns.size;
+  const int64_t step = in.stride[3] * p.columns.dilation;
+  const int64_t lines = out.shape.dim[0] * p.out_height;
+  const int64_t line_size = std::max<int64_t>(1, p.out_width * channels * p.rows.size * size);
+  const auto one_line = [&](int64_t n, int64_t row, int64_t c, int64_t kh) {
+    const int64_t from_row = row * p.rows.stride + kh * p.rows.dilation - p.rows.before;
+    const bool is_inside = from_row >= 0 && from_row < in.shape.dim[2];
+    const int64_t to_index[] = {n, c, kh, 0, row, 0};
+    const int64_t from_index[] = {n, c, is_inside ? from_row : 0, 0};
+    auto *to = reinterpret_cast<T *>(element(out, to_index));
+    const auto *from = reinterpret_cast<const T *>(element(in, from_index));
+    for (int64_t column = 0; column < p.out_width; ++column, to += out.stride[5]) {
+      const int64_t first = column * p.columns.stride - p.columns.before;
+      const int64_t last = first + (size - 1) * p.columns.dilation;
+      if (is_inside && first >= 0 && last < width) {
+        const T *start = from + first * in.stride[3];
+        for (int64_t kw = 0; kw < size; ++kw) to[kw] = start[kw * step];
+        continue;
+      }
+      for (int64_t kw = 0; kw < size; ++kw) {
+        const int64_t at = first + kw * p.columns.dilation;
+        to[kw] = is_inside && at >= 0 && at < width ? from[at * in.stride[3]] : T{0};
+      }
+    }
+  };
+  parallel_chunks(context, lines, std::max<int64_t>(1, kChunk * 2 / line_size),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t line = begin; line < end; ++line) {
+                      for (int64_t c = 0; c < channels; ++c) {
+                        for (int64_t kh = 0; kh < p.rows.size; ++kh)
+                          one_line(line / p.out_height, line % p.out_height, c, kh);
+                      }
+                    }
+                  });
+}
+
+}  // namespace
+
+int im2col_kernel(ExecContext &context, const void *args) {
+  const auto &op = *static_cast<const OpArgs *>(args);
+  const View &out = op.views[0];
+  const bool by_places = out.stride[3] == 1 && out.stride[5] != 1;
+  if (by_places && size_of(out.dtype) == sizeof(uint32_t)) {
+    im2col_by_places<uint32_t>(context, op);
+  } else if (by_places && size_of(out.dtype) == sizeof(uint16_t)) {
+    im2col_by_places<uint16_t>(context, op);
+  } else {
+    im2col_by_taps(context, op);
+  }
   return 0;
 }
 
