@@ -11,6 +11,7 @@ import pytest
 
 import aiocann
 from aiocann import F32, DeviceFaultError, DeviceMemoryError, Graph, ops
+from helpers.waiting import until
 
 pytestmark = pytest.mark.anyio
 
