@@ -1,9 +1,10 @@
 """What users of other runtimes ran into: a test for each, or why it cannot arise.
 
 The rows are those of the project's two lists: "async-runtimes" (how libraries that
-await devices fail) and "problems" (what users of NPU runtimes hit). A row is a test
-named after it, in the file of its list; or it is in `ELSEWHERE`, with the tests that
-show it or the reason why there can be none.
+await devices fail) and "problems" (what users of NPU runtimes hit); "traps" are what
+the reference system does wrong in its ops. A row is a test named after it, in the file
+of its list; or it is in `ELSEWHERE`, with the tests that show it or the reason why
+there can be none.
 """
 
 from __future__ import annotations
@@ -101,11 +102,42 @@ ELSEWHERE = {
     "problems_46": "test_neighbours.py::test_before_is_called_before_each_enqueueing",
     "problems_49": "test_streams.py::test_wait_orders_streams",
     "problems_50": "test_copies.py::test_between_devices",
+    "problems_55": "tensors of blocks are written and read whole: "
+    "test_quantized.py::test_it_is_written_whole",
+    "problems_56": "no weight is in FRACTAL_NZ unless a caller of the C ABI makes it so",
+    "problems_57": "no weight is in FRACTAL_NZ unless a caller of the C ABI makes it so",
+    "problems_58": "test_quantized.py::test_what_is_written_is_read",
+    "problems_60": "test_supports_op.py::"
+    "test_whatever_is_accepted_is_computed_and_the_rest_is_refused",
+    "problems_63": "test_ops_graphs.py::"
+    "test_computing_changes_nothing_and_may_be_at_once",
     "problems_64": "test_faults.py::test_allocation_that_fails "
     "test_faults.py::test_kernel_fault_names_op_and_lines",
     "problems_65": "test_faults.py::"
     "test_later_work_of_the_stream_fails_with_the_first_as_cause "
     "test_faults.py::test_unawaited_failure_is_raised_once_by_synchronize",
+    # ---- traps of the reference system's ops ---------------------------------------
+    "trap_sqr_is_computed_twice": "test_ops_graphs.py::"
+    "test_computing_changes_nothing_and_may_be_at_once",
+    "trap_scratch_of_norms": "test_ops_more_values.py::"
+    "test_group_norm_has_room_for_statistics_of_every_dtype",
+    "trap_cache_of_rms_norm": "test_ops_graphs.py::"
+    "test_trap_rms_norm_scratch_fits_every_dtype",
+    "trap_strides_of_acc": "test_ops_more_values.py::"
+    "test_acc_and_set_lie_by_their_own_strides",
+    "trap_scratch_of_pool_2d": "test_ops_nn_values.py::test_pool_2d",
+    "trap_tables_of_rope": "test_ops_nn_values.py::"
+    "test_ropes_of_one_graph_share_nothing",
+    "trap_slopes_of_alibi": "test_ops_graphs.py::"
+    "test_trap_alibi_operands_outlive_their_use",
+    "trap_table_of_get_rows": "test_ops_graphs.py::"
+    "test_trap_get_rows_converts_rows_and_not_the_table",
+    "trap_source_of_set_rows": "test_ops_more_values.py::"
+    "test_set_rows_reads_its_source_in_its_own_dtype",
+    "trap_operands_of_count_equal": "test_ops_more_values.py::"
+    "test_count_equal_leaves_its_operands_alone",
+    "trap_concat_of_blocks": "test_supports_op.py::"
+    "test_whatever_is_accepted_is_computed_and_the_rest_is_refused",
 }
 ROWS = [
     *(f"async_runtimes_{n:02}" for n in range(1, 58)),
@@ -113,7 +145,9 @@ ROWS = [
     *(f"problems_{n:02}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14)),
     *(f"problems_{n}" for n in (37, 39, 46, 49)),
     *(f"problems_{n}" for n in (50, 51, 52, 54)),
+    *(f"problems_{n}" for n in (55, 56, 57, 58, 60, 63)),
     *(f"problems_{n}" for n in (64, 65, 66)),
+    *(row for row in ELSEWHERE if row.startswith("trap_")),
 ]
 
 
