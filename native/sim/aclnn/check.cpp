@@ -1,5 +1,6 @@
 #include "sim/aclnn/check.hpp"
 
+#include <charconv>
 #include <cstdio>
 
 #include "sim/error.hpp"
@@ -123,24 +124,31 @@ Check &Check::same_dtype(const aclTensor *a, const aclTensor *b) {
 Check &Check::same_shape(const aclTensor *a, const aclTensor *b) {
   if (failed()) return *this;
   const Shape x = shape_of(a), y = shape_of(b);
-  return that(x == y, "shapes differ: %s and %s", ShapeText(x).text, ShapeText(y).text);
+  if (x == y) return *this;
+  return that(false, "shapes differ: %s and %s", ShapeText(x).text, ShapeText(y).text);
 }
 
 Check &Check::has_shape(const aclTensor *tensor, const char *what, const Shape &shape) {
   if (failed()) return *this;
   const Shape own = shape_of(tensor);
-  return that(own == shape, "%s has shape %s, not %s", what, ShapeText(own).text,
-              ShapeText(shape).text);
+  if (own == shape) return *this;
+  return that(false, "%s has shape %s, not %s", what, ShapeText(own).text, ShapeText(shape).text);
 }
 
+// By hand, as most texts are made for checks that then hold.
 ShapeText::ShapeText(const Shape &shape) {
-  size_t used = static_cast<size_t>(std::snprintf(text, sizeof text, "["));
-  for (int d = 0; d < shape.rank && used < sizeof text; ++d) {
-    used += static_cast<size_t>(std::snprintf(text + used, sizeof text - used, "%s%lld",
-                                              d == 0 ? "" : ", ",
-                                              static_cast<long long>(shape.dim[d])));
+  static_assert(sizeof text >= kMaxRank * (sizeof ", -9223372036854775808" - 1) + sizeof "[]");
+  char *to = text;
+  *to++ = '[';
+  for (int d = 0; d < shape.rank; ++d) {
+    if (d != 0) {
+      *to++ = ',';
+      *to++ = ' ';
+    }
+    to = std::to_chars(to, text + sizeof text, shape.dim[d]).ptr;
   }
-  if (used < sizeof text) std::snprintf(text + used, sizeof text - used, "]");
+  *to++ = ']';
+  *to = '\0';
 }
 
 Shape shape_of(const aclTensor *tensor) {

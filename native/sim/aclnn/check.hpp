@@ -50,7 +50,7 @@ class Check {
 /// "[2, 3]", for messages.
 struct ShapeText {
   explicit ShapeText(const Shape &shape);
-  char text[200];
+  char text[400];
 };
 
 Shape shape_of(const aclTensor *tensor);
