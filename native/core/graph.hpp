@@ -2,6 +2,7 @@
 // lanes (who own threads, streams and memory) and its op dispatch (which only makes aclnn calls).
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,24 @@ struct Api;
 
 namespace aiocann::core {
 
+/// All that a constant on the device depends on: two keys with the same bytes mean the same numbers.
+struct ConstantKey {
+  enum Kind : int32_t {
+    kOnes,         ///< n of dtype
+    kRopeFactors,  ///< how far each of n pairs turns from one position to the next, by the params of rope
+    kSlopes        ///< ALiBi's, of n heads, for params[0]
+  };
+  ConstantKey(Kind of, int32_t as, int64_t count) : kind(of), dtype(as), n(count) {}
+  bool operator==(const ConstantKey &other) const {
+    return std::memcmp(this, &other, sizeof(*this)) == 0;
+  }
+
+  int32_t kind, dtype;
+  int64_t n;
+  aiocann_param params[AIOCANN_MAX_PARAMS] = {};
+};
+static_assert(sizeof(ConstantKey) == 16 + sizeof(aiocann_param) * AIOCANN_MAX_PARAMS, "no gaps");
+
 /// What dispatch needs of the lane while it submits one graph. All calls happen on the lane's thread.
 class LaunchContext {
  public:
@@ -26,6 +45,11 @@ class LaunchContext {
   virtual uint64_t scratch() const = 0;   ///< base of the graph's intermediates
   /// At least `bytes` of workspace, valid for work enqueued on the stream before the next call.
   virtual Status workspace(uint64_t bytes, uint64_t *address) = 0;
+  /// The memory of a constant, for work that is enqueued on the stream from now on. *is_new: the caller must enqueue
+  /// what fills it, or else forget it.
+  virtual Status constant(const ConstantKey &key, uint64_t bytes, uint64_t *address,
+                          bool *is_new) = 0;
+  virtual void forget_constant(const ConstantKey &key) = 0;
   /// Called after each node: the tasks launched since the previous call belong to it.
   virtual void launched(int32_t node) = 0;
   /// Counts live native objects for the statistics: +1 on creation, -1 on destruction.

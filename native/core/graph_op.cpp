@@ -32,6 +32,7 @@ class GraphLaunch : public LaunchContext {
   GraphLaunch(Lane *lane, Stream *stream, Op *op, uint64_t scratch)
       : lane_(lane), stream_(stream), op_(op), scratch_(scratch) {
     lane_->api().aclrtGetThreadLastTaskId(&last_task_);
+    submission_ = stream_->constants.next_submission();
   }
 
   const acl::Api &api() const override { return lane_->api(); }
@@ -56,14 +57,31 @@ class GraphLaunch : public LaunchContext {
       stream_->workspace = mem = larger;
       used_ = nullptr;
     }
-    if (used_ != mem) {
-      mem->use(stream_);
-      op_->extra.push_back(mem);
-      used_ = mem;
-    }
+    if (used_ != mem) use(used_ = mem);
     *address = mem->address.load(std::memory_order_relaxed);
     return Status::ok();
   }
+
+  Status constant(const ConstantKey &key, uint64_t bytes, uint64_t *address,
+                  bool *is_new) override {
+    Constants::Entry *entry = stream_->constants.find(key);
+    *is_new = entry == nullptr;
+    if (*is_new) {
+      auto *mem = new Mem(MemKind::kInternal, lane_->runtime_, lane_->device_, bytes);
+      if (Status status = lane_->allocate(mem, stream_->id, Pool::By::kLane); !status.is_ok()) {
+        mem->release_handle();
+        return status;
+      }
+      entry = stream_->constants.add(key, mem);
+    }
+    if (entry->used != submission_) {
+      entry->used = submission_;
+      use(entry->mem);
+    }
+    *address = entry->mem->address.load(std::memory_order_relaxed);
+    return Status::ok();
+  }
+  void forget_constant(const ConstantKey &key) override { stream_->constants.forget(key); }
 
   void launched(int32_t node) override {
     // The id is of the thread's last task, on whatever stream: unchanged, it says that this node launched none.
@@ -81,11 +99,17 @@ class GraphLaunch : public LaunchContext {
   }
 
  private:
+  void use(Mem *mem) {
+    mem->use(stream_);
+    op_->extra.push_back(mem);
+  }
+
   Lane *const lane_;
   Stream *const stream_;
   Op *const op_;
   const uint64_t scratch_;
-  Mem *used_ = nullptr;
+  Mem *used_ = nullptr;  ///< the workspace, once this op uses it
+  uint64_t submission_ = 0;
   uint32_t last_task_ = 0;
 };
 

@@ -512,6 +512,7 @@ void Lane::destroy_stream(Stream *stream, Status *status) {
   device_->unregister_stream(stream);
   if (stream->workspace != nullptr) stream->workspace->release_handle();
   stream->workspace = nullptr;
+  stream->constants.clear();
   if (!stream->gone) destroy_raw(stream, status);
   device_->reactor->completion().forget(stream);
   subtract(runtime_->counters.live_streams);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/constants.hpp"
 #include "core/op.hpp"
 
 namespace aiocann::core {
@@ -122,6 +123,7 @@ struct aiocann_stream {
       nullptr;  ///< the last one submitted, still without its callback. Owns: a reference
   uint32_t chunks_held = 0, slots_held = 0;
   aiocann::core::Mem *workspace = nullptr;
+  aiocann::core::Constants constants;
   uint64_t watched =
       0;  ///< by the watchdog: id of the op whose event was seen complete once already
 

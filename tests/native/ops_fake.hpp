@@ -213,11 +213,32 @@ class Lane final : public aiocann::core::LaunchContext {
     *address = 0x7000000;
     return aiocann::core::Status::ok();
   }
+  aiocann::core::Status constant(const aiocann::core::ConstantKey &key, uint64_t bytes,
+                                 uint64_t *address, bool *is_new) override {
+    if (constants_asked++ == fail_constant) {
+      return aiocann::core::Status::error(AIOCANN_E_NO_MEMORY, "no room");
+    }
+    size_t at = 0;
+    while (at < constants.size() && !(constants[at] == key)) ++at;
+    *is_new = at == constants.size();
+    if (*is_new) constants.push_back(key);
+    CHECK(bytes <= kConstantBytes);
+    *address = kConstants + at * kConstantBytes;
+    return aiocann::core::Status::ok();
+  }
+  void forget_constant(const aiocann::core::ConstantKey &key) override {
+    CHECK(constants.back() == key);
+    constants.pop_back();
+  }
   void launched(int32_t node) override { nodes.push_back(node); }
   void count_tensors(int64_t delta) override { tensors += delta; }
   void count_executors(int64_t delta) override { executors += delta; }
 
   static constexpr uint64_t kScratch = 0x9000000;
+  static constexpr uint64_t kConstants = 0xa000000, kConstantBytes = 1 << 16;
+  std::vector<aiocann::core::ConstantKey> constants;
+  int constants_asked = 0;
+  int fail_constant = -1;
   int workspaces = 0;
   int fail_workspace = -1;
   std::vector<int32_t> nodes;

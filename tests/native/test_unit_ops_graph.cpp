@@ -329,6 +329,70 @@ void test_cpy_over_itself_goes_through_a_temporary() {
   CHECK_EQ(f.driver.calls.size(), 2u);
 }
 
+int count(const Fixture &f, const char *name) {
+  int n = 0;
+  for (const fake::Call &call : f.driver.calls) n += call.name == name;
+  return n;
+}
+
+constexpr const char *kFill = "aclnnInplaceFillScalarGetWorkspaceSize";
+
+void rms_norm(Builder *b, int32_t dtype, int64_t width) {
+  const int32_t x = b->leaf(dtype, {3, width}, kA);
+  b->node("rms_norm", {x}, b->leaf(dtype, {3, width}, kB)).params[0].f = 1e-6;
+}
+
+void test_constants_are_filled_once_for_all_that_they_depend_on() {
+  Fixture f;
+  Builder b;
+  for (int again = 0; again < 2; ++again) {
+    for (int64_t width : {8, 16}) {
+      for (int32_t dtype : {AIOCANN_F32, AIOCANN_F16}) rms_norm(&b, dtype, width);
+    }
+  }
+  std::unique_ptr<Graph> graph = b.graph();
+  fake::Lane lane(f.api), other(f.api);
+  CHECK(graph->submit(lane).is_ok());
+  CHECK(graph->submit(lane).is_ok());
+  CHECK_EQ(count(f, kFill), 4);
+  CHECK_EQ(count(f, "aclnnRmsNormGetWorkspaceSize"), 16);
+  // Another stream has its own.
+  CHECK(graph->submit(other).is_ok());
+  CHECK_EQ(count(f, kFill), 8);
+}
+
+void test_a_constant_that_was_not_filled_is_forgotten() {
+  for (int phase = 0; phase < 2; ++phase) {
+    Fixture f;
+    Builder b;
+    rms_norm(&b, AIOCANN_F32, 8);
+    std::unique_ptr<Graph> graph = b.graph();
+    fake::Lane lane(f.api);
+    f.driver.fail_phase = phase;
+    CHECK(!graph->submit(lane).is_ok());
+    CHECK(lane.constants.empty());
+    CHECK(graph->submit(lane).is_ok());
+    CHECK_EQ(lane.constants.size(), 1u);
+    f.check_nothing_left(lane);
+  }
+}
+
+void test_every_constant_may_lack_memory() {
+  for (int at = 0;; ++at) {
+    Fixture f;
+    std::unique_ptr<Graph> graph = many_nodes().graph();
+    fake::Lane lane(f.api);
+    lane.fail_constant = at;
+    const Status status = graph->submit(lane);
+    f.check_nothing_left(lane);
+    if (status.is_ok()) {
+      CHECK_EQ(at, 2);
+      return;
+    }
+    CHECK_EQ(status.code(), AIOCANN_E_NO_MEMORY);
+  }
+}
+
 void test_scratch_is_shared_by_the_dead() {
   Builder b;
   int32_t x = b.leaf(AIOCANN_F32, {1024}, kA);
@@ -360,6 +424,9 @@ int main() {
   test_310p_has_no_bf16();
   test_nothing_to_do_launches_nothing();
   test_cpy_over_itself_goes_through_a_temporary();
+  test_constants_are_filled_once_for_all_that_they_depend_on();
+  test_a_constant_that_was_not_filled_is_forgotten();
+  test_every_constant_may_lack_memory();
   test_scratch_is_shared_by_the_dead();
   return 0;
 }

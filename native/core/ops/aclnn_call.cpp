@@ -219,7 +219,7 @@ uintptr_t AclnnCall::word(Launch &launch, LaunchContext &context, const Argument
       std::vector<aclTensor *> members;
       for (int64_t i = 0; i < given.count; ++i)
         members.push_back(tensor(launch, context, given.integer + i));
-      pointer = launch.list(members);
+      pointer = launch.list(members.data(), members.size());
       break;
     }
     case AIOCANN_ARG_SCALAR:

@@ -36,12 +36,8 @@ Layout raw_result(const NodeView &node) {
 
 bool has_slopes(const NodeView &node) { return node.has(3) && node.params[1].f > 0; }
 
-/// Mask times slope, for each head.
 Layout biased_mask(const NodeView &node) {
-  Layout mask = *node.src[3];
-  mask.ne[1] = node.src[0]->ne[1];
-  mask.ne[2] = node.src[0]->ne[2];
-  return Layout::contiguous(mask, AIOCANN_F16);
+  return biased_mask(*node.src[3], node.src[0]->ne[1], node.src[0]->ne[2], AIOCANN_F16);
 }
 
 enum Temp { kQuery, kResult, kFirstOptional };
@@ -113,18 +109,11 @@ Status launch_flash_attn_ext(Launch &launch) {
   aclTensor *shift = nullptr;
   Status status = widen(launch, 0, launch.temp(kQuery));
   if (has_slopes(node)) {
-    const Layout biased = biased_mask(node), &mask = launch.src(3);
+    const Layout biased = biased_mask(node);
     const uint64_t to = launch.temp(next++);
-    for (int64_t head = 0; head < q.ne[2] && status.is_ok(); ++head) {
-      Layout from_one = mask, to_one = biased;
-      from_one.ne[1] = biased.ne[1];
-      from_one.ne[2] = to_one.ne[2] = 1;
-      const int64_t row = mask.ne[2] == 1 ? 0 : head;
-      status = launch.call(
-          ACLNN(aclnnMuls),
-          launch.tensor(launch.src_address(3) + static_cast<uint64_t>(row * mask.nb[2]), from_one),
-          launch.scalar(alibi_slope(launch.number(1), q.ne[2], head)),
-          launch.tensor(to + static_cast<uint64_t>(head * biased.nb[2]), to_one));
+    if (status.is_ok()) {
+      status =
+          bias_mask(launch, launch.src_address(3), launch.src(3), launch.number(1), to, biased);
     }
     shift = launch.tensor(to, biased);
   } else if (node.has(3)) {

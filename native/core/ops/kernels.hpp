@@ -114,6 +114,10 @@ Status launch_ssm_conv(Launch &launch);
 /// ALiBi: heads up to the largest power of two get powers of one base, the others odd powers of its
 /// root.
 double alibi_slope(double max_bias, int64_t n_heads, int64_t head);
+/// The mask's first n_rows, multiplied with the slope of each head: packed.
+Layout biased_mask(const Layout &mask, int64_t n_rows, int64_t n_heads, int32_t dtype);
+Status bias_mask(Launch &launch, uint64_t mask_address, const Layout &mask, double max_bias,
+                 uint64_t to, const Layout &biased);
 
 /// out = src converted to the dtype of out; both have the same shape.
 Status convert(Launch &launch, aclTensor *src, int32_t src_dtype, aclTensor *out,

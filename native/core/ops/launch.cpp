@@ -11,6 +11,14 @@ namespace {
 // an offset from the multiple below (allocations start at larger multiples, so that stays inside).
 constexpr uint64_t kDataAlignment = 32;
 
+// More than most nodes need.
+constexpr size_t kUsualObjects = 64;
+
+/// What is a whole number of elements: sizes are powers of two, and division costs more than all else here.
+int64_t elements_in(int64_t bytes, int64_t size) {
+  return bytes >> __builtin_ctzll(static_cast<uint64_t>(size));
+}
+
 struct Symbol {
   const char *name;
   bool (*present)(const acl::Api &);
@@ -44,7 +52,9 @@ const char *missing_function(const acl::Api &api, const OpRow &row) {
 }
 
 Launch::Launch(LaunchContext &context)
-    : context_(context), api_(context.api()), scratch_(context.scratch()) {}
+    : context_(context), api_(context.api()), scratch_(context.scratch()) {
+  kept_.reserve(kUsualObjects);
+}
 
 Status Launch::run(const BoundNode &node) {
   node_ = &node;
@@ -58,12 +68,12 @@ aclTensor *Launch::tensor(const View &view, aclFormat format) {
   int64_t strides[kMaxViewAxes];
   const int64_t size = dtype_size(view.dtype);
   const uint64_t below = view.address % kDataAlignment;
-  const int64_t offset = static_cast<int64_t>(below) / size;
+  const int64_t offset = elements_in(static_cast<int64_t>(below), size);
   int64_t length = 1 + offset;
   for (int32_t i = 0; i < view.n; ++i) {
     const int32_t reversed = view.n - 1 - i;
     shape[reversed] = view.ne[i];
-    strides[reversed] = view.nb[i] / size;
+    strides[reversed] = elements_in(view.nb[i], size);
     if (view.ne[i] > 0) length += (view.ne[i] - 1) * strides[reversed];
   }
   return make_tensor(shape, strides, view.n, static_cast<aclDataType>(acl_dtype(view.dtype)),
@@ -83,7 +93,7 @@ aclTensor *Launch::make_tensor(const int64_t *shape, const int64_t *strides, int
                                uint64_t address) {
   return keep(api_.aclCreateTensor(shape, static_cast<uint64_t>(n_axes), dtype, strides, offset,
                                    format, &length, 1, reinterpret_cast<void *>(address)),
-              "aclCreateTensor", &tensors_);
+              "aclCreateTensor", Kind::kTensor);
 }
 
 aclScalar *Launch::scalar(double value) {
@@ -93,42 +103,52 @@ aclScalar *Launch::scalar(double value) {
 
 aclScalar *Launch::scalar(const void *value, aclDataType dtype) {
   // The function takes no const, but copies.
-  return keep(api_.aclCreateScalar(const_cast<void *>(value), dtype), "aclCreateScalar", &scalars_);
+  return keep(api_.aclCreateScalar(const_cast<void *>(value), dtype), "aclCreateScalar",
+              Kind::kScalar);
 }
 
-aclTensorList *Launch::list(const std::vector<aclTensor *> &members) {
-  if (std::find(members.begin(), members.end(), nullptr) != members.end()) return nullptr;
-  aclTensorList *made = keep(api_.aclCreateTensorList(members.data(), members.size()),
-                             "aclCreateTensorList", &lists_);
+aclTensorList *Launch::list(aclTensor *const *members, size_t count) {
+  if (std::find(members, members + count, nullptr) != members + count) return nullptr;
+  aclTensorList *made =
+      keep(api_.aclCreateTensorList(members, count), "aclCreateTensorList", Kind::kList);
   if (made == nullptr) return nullptr;
   // Destroyed with the list from here on.
-  for (aclTensor *member : members)
-    tensors_.erase(std::find(tensors_.begin(), tensors_.end(), member));
-  context_.count_tensors(-static_cast<int64_t>(members.size()));
+  count_made();
+  const auto is_member = [&](const Kept &kept) {
+    return std::find(members, members + count, kept.object) != members + count;
+  };
+  kept_.erase(std::remove_if(kept_.begin(), kept_.end(), is_member), kept_.end());
+  context_.count_tensors(-static_cast<int64_t>(counted_ - kept_.size()));
+  counted_ = kept_.size();
   return made;
 }
 
 aclIntArray *Launch::ints(const int64_t *values, size_t count) {
-  return keep(api_.aclCreateIntArray(values, count), "aclCreateIntArray", &arrays_);
+  return keep(api_.aclCreateIntArray(values, count), "aclCreateIntArray", Kind::kInts);
 }
 
 aclFloatArray *Launch::floats(const float *values, size_t count) {
-  return keep(api_.aclCreateFloatArray(values, count), "aclCreateFloatArray", &float_arrays_);
+  return keep(api_.aclCreateFloatArray(values, count), "aclCreateFloatArray", Kind::kFloats);
 }
 
 aclBoolArray *Launch::bools(const bool *values, size_t count) {
-  return keep(api_.aclCreateBoolArray(values, count), "aclCreateBoolArray", &bool_arrays_);
+  return keep(api_.aclCreateBoolArray(values, count), "aclCreateBoolArray", Kind::kBools);
 }
 
 template <typename T>
-T *Launch::keep(T *made, const char *call, std::vector<T *> *kept) {
+T *Launch::keep(T *made, const char *call, Kind kind) {
   if (made == nullptr) {
     fail_to_create(call);
     return nullptr;
   }
-  kept->push_back(made);
-  context_.count_tensors(1);
+  kept_.push_back({made, kind});
   return made;
+}
+
+void Launch::count_made() {
+  if (counted_ == kept_.size()) return;
+  context_.count_tensors(static_cast<int64_t>(kept_.size() - counted_));
+  counted_ = kept_.size();
 }
 
 Status Launch::finish(const char *name, Execute execute, uint64_t bytes, aclOpExecutor *executor) {
@@ -167,27 +187,35 @@ void Launch::fail_to_create(const char *call) {
                           text ? text : "");
 }
 
-namespace {
-
-template <typename T, typename Destroy>
-size_t destroy_all(std::vector<T *> *kept, Destroy destroy) {
-  const size_t count = kept->size();
-  for (T *it : *kept) destroy(it);
-  kept->clear();
-  return count;
+void Launch::destroy(const Kept &kept) const {
+  switch (kept.kind) {
+    case Kind::kTensor:
+      api_.aclDestroyTensor(static_cast<const aclTensor *>(kept.object));
+      break;
+    case Kind::kList:
+      api_.aclDestroyTensorList(static_cast<const aclTensorList *>(kept.object));
+      break;
+    case Kind::kScalar:
+      api_.aclDestroyScalar(static_cast<const aclScalar *>(kept.object));
+      break;
+    case Kind::kInts:
+      api_.aclDestroyIntArray(static_cast<const aclIntArray *>(kept.object));
+      break;
+    case Kind::kFloats:
+      api_.aclDestroyFloatArray(static_cast<const aclFloatArray *>(kept.object));
+      break;
+    case Kind::kBools:
+      api_.aclDestroyBoolArray(static_cast<const aclBoolArray *>(kept.object));
+      break;
+  }
 }
 
-}  // namespace
-
 void Launch::release() {
-  const size_t count = destroy_all(&tensors_, api_.aclDestroyTensor) +
-                       destroy_all(&lists_, api_.aclDestroyTensorList) +
-                       destroy_all(&scalars_, api_.aclDestroyScalar) +
-                       destroy_all(&arrays_, api_.aclDestroyIntArray) +
-                       destroy_all(&float_arrays_, api_.aclDestroyFloatArray) +
-                       destroy_all(&bool_arrays_, api_.aclDestroyBoolArray);
+  for (const Kept &kept : kept_) destroy(kept);
+  kept_.clear();
+  if (counted_ > 0) context_.count_tensors(-static_cast<int64_t>(counted_));
+  counted_ = 0;
   failed_ = Status::ok();
-  if (count > 0) context_.count_tensors(-static_cast<int64_t>(count));
 }
 
 }  // namespace aiocann::core

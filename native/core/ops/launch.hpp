@@ -55,14 +55,25 @@ class Launch {
   aclScalar *scalar(double value);  ///< float32
   aclScalar *scalar(const void *value, aclDataType dtype);
   /// It takes the descriptors over.
-  aclTensorList *list(const std::vector<aclTensor *> &members);
-  aclTensorList *list(aclTensor *tensor) { return list(std::vector<aclTensor *>{tensor}); }
+  aclTensorList *list(aclTensor *const *members, size_t count);
+  aclTensorList *list(aclTensor *tensor) { return list(&tensor, 1); }
   aclIntArray *ints(std::initializer_list<int64_t> values) {
     return ints(values.begin(), values.size());
   }
   aclIntArray *ints(const int64_t *values, size_t count);
   aclFloatArray *floats(const float *values, size_t count);
   aclBoolArray *bools(const bool *values, size_t count);
+
+  /// Device memory whose content depends on `key` alone; `fill` makes it, where nobody has on this stream.
+  template <typename Fill>
+  Status constant(const ConstantKey &key, uint64_t bytes, uint64_t *address, Fill fill) {
+    bool is_new = false;
+    Status status = context_.constant(key, bytes, address, &is_new);
+    if (!status.is_ok() || !is_new) return status;
+    status = fill(*address);
+    if (!status.is_ok()) context_.forget_constant(key);
+    return status;
+  }
 
   /// Both phases of an aclnn function: use with ACLNN(aclnnAdd), then the arguments before the
   /// workspace size.
@@ -91,6 +102,7 @@ class Launch {
   template <typename GetSize>
   Status run_phases(const char *name, GetSize get_size, Execute execute, const uint64_t &bytes,
                     aclOpExecutor *const &executor) {
+    count_made();
     const aclnnStatus code = get_size();
     return code == 0 ? finish(name, execute, bytes, executor)
                      : refused(name, "GetWorkspaceSize", code);
@@ -101,8 +113,15 @@ class Launch {
   aclTensor *make_tensor(const int64_t *shape, const int64_t *strides, int32_t n_axes,
                          aclDataType dtype, int64_t offset, int64_t length, aclFormat format,
                          uint64_t address);
+  enum class Kind : uint8_t { kTensor, kList, kScalar, kInts, kFloats, kBools };
+  struct Kept {
+    const void *object;
+    Kind kind;
+  };
   template <typename T>
-  T *keep(T *made, const char *call, std::vector<T *> *kept);
+  T *keep(T *made, const char *call, Kind kind);
+  void destroy(const Kept &kept) const;
+  void count_made();
   void fail_to_create(const char *call);
   void release();
 
@@ -111,12 +130,8 @@ class Launch {
   const uint64_t scratch_;
   const BoundNode *node_ = nullptr;
   Status failed_;
-  std::vector<aclTensor *> tensors_;
-  std::vector<aclTensorList *> lists_;
-  std::vector<aclScalar *> scalars_;
-  std::vector<aclIntArray *> arrays_;
-  std::vector<aclFloatArray *> float_arrays_;
-  std::vector<aclBoolArray *> bool_arrays_;
+  std::vector<Kept> kept_;  ///< made for this node; keeps its room from node to node
+  size_t counted_ = 0;      ///< of kept_, in the statistics
 };
 
 #define ACLNN(op) #op, &::aiocann::acl::Api::op##GetWorkspaceSize, &::aiocann::acl::Api::op

@@ -21,22 +21,26 @@ Status launch_norm(Launch &launch) {
                      launch.out_tensor(), no_tensor(), no_tensor());
 }
 
-void temps_rms_norm(const NodeView &node, const Layout &out, Temps *temps) {
-  temps->add(static_cast<uint64_t>(out.ne[0] * dtype_size(node.src[0]->dtype)));  // gamma
-  temps->add(f32_bytes(row_values(out)));                                         // 1 / rms
+void temps_rms_norm(const NodeView &, const Layout &out, Temps *temps) {
+  temps->add(f32_bytes(row_values(out)));  // 1 / rms
 }
 
 Status launch_rms_norm(Launch &launch) {
   const Layout &x = launch.src(0);
-  View gamma;
-  gamma.address = launch.temp(0);
-  gamma.dtype = x.dtype;
-  gamma.push(x.ne[0], dtype_size(x.dtype));
-  aclTensor *ones = launch.tensor(gamma);
-  Status status = launch.call(ACLNN(aclnnInplaceFillScalar), ones, launch.scalar(1));
+  const int64_t size = dtype_size(x.dtype);
+  View ones;  // gamma
+  ones.dtype = x.dtype;
+  ones.push(x.ne[0], size);
+  Status status = launch.constant(
+      ConstantKey(ConstantKey::kOnes, x.dtype, x.ne[0]), static_cast<uint64_t>(x.ne[0] * size),
+      &ones.address, [&](uint64_t address) {
+        ones.address = address;
+        return launch.call(ACLNN(aclnnInplaceFillScalar), launch.tensor(ones), launch.scalar(1));
+      });
   if (!status.is_ok()) return status;
-  return launch.call(ACLNN(aclnnRmsNorm), launch.src_tensor(0), ones, launch.number(0),
-                     launch.out_tensor(), launch.tensor(launch.temp(1), row_values(x)));
+  return launch.call(ACLNN(aclnnRmsNorm), launch.src_tensor(0), launch.tensor(ones),
+                     launch.number(0), launch.out_tensor(),
+                     launch.tensor(launch.temp(0), row_values(x)));
 }
 
 void temps_l2_norm(const NodeView &node, const Layout &out, Temps *temps) {

@@ -38,7 +38,8 @@ const OpRow kRows[] = {
      "q (batch, heads, m, d), k and v (batch, key heads, n, d) -> (batch, m, heads, d); mask "
      "(batch or 1, heads or 1, m or more, n)",
      shape_flash_attn_ext,
-     "aclnnFusedInferAttentionScoreV2 aclnnCast aclnnInplaceCopy aclnnInplaceZero aclnnMuls",
+     "aclnnFusedInferAttentionScoreV2 aclnnCast aclnnInplaceCopy aclnnInplaceZero aclnnMul "
+     "aclnnInplaceFillScalar",
      "Ascend310P: none",
      temps_flash_attn_ext,
      launch_flash_attn_ext},

@@ -66,7 +66,7 @@ const OpRow kRows[] = {
      "shape of x; mask has its last axis, one row or at least as many, leading "
      "axes that divide",
      shape_soft_max,
-     "aclnnSoftmax aclnnMuls aclnnAdd aclnnInplaceAdd aclnnCast",
+     "aclnnSoftmax aclnnMuls aclnnMul aclnnAdd aclnnInplaceFillScalar aclnnCast",
      kNo310PBf16,
      temps_soft_max,
      launch_soft_max},

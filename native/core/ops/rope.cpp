@@ -106,13 +106,19 @@ bool is_direct(const NodeView &node) {
   return node.src[0]->dtype == AIOCANN_F32 && Rope(node).rotated == node.src[0]->ne[0];
 }
 
-/// Temporaries: positions as numbers; factors of pairs and two rows of scratch; angles; cosines; sines; and x and
-/// the result where they are not rotated in place.
+/// Temporaries: positions as numbers; factors of pairs, where the device knows what divides them; angles; cosines;
+/// sines; and x and the result where they are not rotated in place.
 enum Temp { kPositions, kFactors, kAngles, kCosines, kSines, kNarrow };
 
-/// theta of each pair at position 1, in temporary kFactors; the two rows behind it are scratch.
-Status make_factors(Launch &launch, const Rope &rope) {
-  const uint64_t base = launch.temp(kFactors);
+/// Rows of numbers that factors are made in: the first becomes the result.
+constexpr int64_t kFactorRows = 3;
+
+uint64_t factor_bytes(const Rope &rope) {
+  return static_cast<uint64_t>(kFactorRows * rope.pairs) * sizeof(float);
+}
+
+/// theta of each pair at position 1.
+Status make_factors(Launch &launch, const Rope &rope, uint64_t base) {
   const auto row = [&](int i) { return line(base, i * rope.pairs, rope.pairs); };
   const double root =
       std::pow(rope.params[kBase].f, -2.0 / static_cast<double>(rope.params[kDims].i));
@@ -162,9 +168,23 @@ Status make_factors(Launch &launch, const Rope &rope) {
   return launch.call(ACLNN(aclnnInplaceMul), launch.tensor(row(0)), launch.tensor(row(2)));
 }
 
+/// The same, where nothing that the device alone knows divides them: once for each set of parameters.
+Status find_factors(Launch &launch, const Rope &rope, uint64_t *address) {
+  if (launch.has(2)) {
+    *address = launch.temp(kFactors);
+    return make_factors(launch, rope, *address);
+  }
+  ConstantKey key(ConstantKey::kRopeFactors, AIOCANN_F32, rope.pairs);
+  for (int i = kDims; i < kSection0 + kSections; ++i) {
+    if (i != kAttn) key.params[i] = rope.params[i];
+  }
+  return launch.constant(key, factor_bytes(rope), address,
+                         [&](uint64_t base) { return make_factors(launch, rope, base); });
+}
+
 /// angles [tokens, pairs] = position * factor. Pairs that one of several positions turns are taken in runs of one
 /// step.
-Status make_angles(Launch &launch, const Rope &rope) {
+Status make_angles(Launch &launch, const Rope &rope, uint64_t factors_address) {
   const int64_t size = sizeof(float);
   Status status = launch.call(
       ACLNN(aclnnCast), launch.src_tensor(1), ACL_FLOAT,
@@ -172,7 +192,7 @@ Status make_angles(Launch &launch, const Rope &rope) {
   const auto multiply = [&](int position, int64_t first, int64_t n, int64_t step) {
     View at = line(launch.temp(kPositions), position * rope.tokens, 1);
     at.push(rope.tokens, size);
-    View factors = line(launch.temp(kFactors), first, n, step);
+    View factors = line(factors_address, first, n, step);
     factors.push(1, size);
     View angles = line(launch.temp(kAngles), first, n, step);
     angles.push(rope.tokens, rope.pairs * size);
@@ -270,7 +290,7 @@ void temps_rope(const NodeView &node, const Layout &out, Temps *temps) {
   const Rope rope(node);
   const auto floats = [&](int64_t n) { temps->add(static_cast<uint64_t>(n) * sizeof(float)); };
   floats(node.src[1]->ne[0]);
-  floats(3 * rope.pairs);
+  temps->add(node.has(2) ? factor_bytes(rope) : 0);
   floats(rope.tokens * rope.pairs);
   floats(rope.tokens * rope.rotated);
   floats(rope.tokens * rope.rotated);
@@ -280,8 +300,9 @@ void temps_rope(const NodeView &node, const Layout &out, Temps *temps) {
 Status launch_rope(Launch &launch) {
   const Rope rope(launch.node());
   const Layout &x = launch.src(0), &out = launch.out();
-  Status status = make_factors(launch, rope);
-  if (status.is_ok()) status = make_angles(launch, rope);
+  uint64_t factors = 0;
+  Status status = find_factors(launch, rope, &factors);
+  if (status.is_ok()) status = make_angles(launch, rope, factors);
   if (status.is_ok()) status = make_waves(launch, rope);
   if (!status.is_ok()) return status;
   // [1, tokens, 1, rotated], for x [batch, tokens, heads, rotated].

@@ -20,36 +20,27 @@ Layout first_rows(const Layout &mask, int64_t n) {
 }
 
 /// scores = scale * x + mask, x and scores in float32.
-Status add_mask(Launch &launch, uint64_t x_address, const Layout &x, uint64_t scores,
-                double scale) {
-  const Layout mask = first_rows(launch.src(1), x.ne[1]);
+Status add_mask(Launch &launch, uint64_t mask_address, const Layout &mask, uint64_t x_address,
+                const Layout &x, uint64_t scores, double scale) {
   const Layout packed = Layout::contiguous(x, AIOCANN_F32);
   const Broadcast split(x, mask);
-  return launch.call(ACLNN(aclnnAdd), launch.tensor(split.of_small(launch.src_address(1), mask)),
+  return launch.call(ACLNN(aclnnAdd), launch.tensor(split.of_small(mask_address, mask)),
                      launch.tensor(split.of_big(x_address, x)), launch.scalar(scale),
                      launch.tensor(split.of_big(scores, packed)));
 }
 
-/// scores = scale * x + slope(head) * mask. One addition for each head: the slopes are exact, go
-/// with the call and need no memory that could be reused before the device has read it.
-Status add_biased_mask(Launch &launch, aclTensor *x, uint64_t scores, double scale,
-                       double max_bias) {
-  const Layout all = Layout::contiguous(launch.out(), AIOCANN_F32);
-  Status status =
-      launch.call(ACLNN(aclnnMuls), x, launch.scalar(scale), launch.tensor(scores, all));
-  const Layout mask = first_rows(launch.src(1), all.ne[1]);
-  Layout head = all;
-  head.ne[2] = 1;
-  Layout head_mask = mask;
-  head_mask.ne[2] = 1;
-  const Broadcast split(head, head_mask);
-  for (int64_t h = 0; h < all.ne[2] && status.is_ok(); ++h) {
-    const uint64_t at = scores + static_cast<uint64_t>(h * all.nb[2]);
-    const uint64_t mask_at =
-        launch.src_address(1) + static_cast<uint64_t>(h % mask.ne[2] * mask.nb[2]);
-    status = launch.call(ACLNN(aclnnInplaceAdd), launch.tensor(split.of_big(at, head)),
-                         launch.tensor(split.of_small(mask_at, head_mask)),
-                         launch.scalar(alibi_slope(max_bias, all.ne[2], h)));
+bool is_biased(const NodeView &node) { return node.has(1) && node.params[1].f > 0; }
+
+/// One for each head, in float32: filled one by one, which leaves no host memory that must not be reused before the
+/// device has read it.
+Status fill_slopes(Launch &launch, uint64_t address, double max_bias, int64_t n_heads) {
+  Status status;
+  for (int64_t head = 0; head < n_heads && status.is_ok(); ++head) {
+    View one;
+    one.address = address + static_cast<uint64_t>(head) * sizeof(float);
+    one.push(1, sizeof(float));
+    status = launch.call(ACLNN(aclnnInplaceFillScalar), launch.tensor(one),
+                         launch.scalar(alibi_slope(max_bias, n_heads, head)));
   }
   return status;
 }
@@ -66,11 +57,39 @@ double alibi_slope(double max_bias, int64_t n_heads, int64_t head) {
                    static_cast<double>(2 * (head - low) + 1));
 }
 
+Layout biased_mask(const Layout &mask, int64_t n_rows, int64_t n_heads, int32_t dtype) {
+  Layout biased = first_rows(mask, n_rows);
+  biased.ne[2] = n_heads;
+  return Layout::contiguous(biased, dtype);
+}
+
+Status bias_mask(Launch &launch, uint64_t mask_address, const Layout &mask, double max_bias,
+                 uint64_t to, const Layout &biased) {
+  const int64_t n_heads = biased.ne[2];
+  ConstantKey key(ConstantKey::kSlopes, AIOCANN_F32, n_heads);
+  key.params[0].f = max_bias;
+  Layout slopes;
+  slopes.ne[2] = n_heads;
+  slopes = Layout::contiguous(slopes, AIOCANN_F32);
+  uint64_t address = 0;
+  Status status = launch.constant(key, f32_bytes(slopes), &address, [&](uint64_t at) {
+    return fill_slopes(launch, at, max_bias, n_heads);
+  });
+  if (!status.is_ok()) return status;
+  const Layout rows = first_rows(mask, biased.ne[1]);
+  const Broadcast split(biased, rows);
+  return launch.call(ACLNN(aclnnMul), launch.tensor(split.of_small(mask_address, rows)),
+                     launch.tensor(split.of_big(address, slopes)),
+                     launch.tensor(split.of_big(to, biased)));
+}
+
 void temps_soft_max(const NodeView &node, const Layout &out, Temps *temps) {
   if (is_plain(node)) return;
   temps->add(f32_bytes(out));  // the scores
   if (node.src[0]->dtype != AIOCANN_F32)
     temps->add(f32_bytes(out));  // x, then the result, in float32
+  if (is_biased(node))
+    temps->add(own_bytes(biased_mask(*node.src[1], out.ne[1], out.ne[2], AIOCANN_F32)));
 }
 
 Status launch_soft_max(Launch &launch) {
@@ -78,7 +97,6 @@ Status launch_soft_max(Launch &launch) {
     return launch.call(ACLNN(aclnnSoftmax), launch.src_tensor(0), kLastAxis, launch.out_tensor());
   }
   const double scale = launch.number(0);
-  const double max_bias = launch.number(1);
   const bool is_wide = launch.src(0).dtype == AIOCANN_F32;
   const Layout packed = Layout::contiguous(launch.out(), AIOCANN_F32);
   const Layout x_layout = is_wide ? launch.src(0) : packed;
@@ -91,10 +109,18 @@ Status launch_soft_max(Launch &launch) {
   if (!status.is_ok()) return status;
   if (!launch.has(1)) {
     status = launch.call(ACLNN(aclnnMuls), x, launch.scalar(scale), launch.tensor(scores, packed));
-  } else if (max_bias > 0) {
-    status = add_biased_mask(launch, x, scores, scale, max_bias);
   } else {
-    status = add_mask(launch, x_address, x_layout, scores, scale);
+    uint64_t mask_address = launch.src_address(1);
+    Layout mask = first_rows(launch.src(1), x_layout.ne[1]);
+    if (is_biased(launch.node())) {
+      const Layout biased = biased_mask(mask, mask.ne[1], x_layout.ne[2], AIOCANN_F32);
+      const uint64_t to = launch.temp(is_wide ? 1 : 2);
+      status = bias_mask(launch, mask_address, mask, launch.number(1), to, biased);
+      if (!status.is_ok()) return status;
+      mask_address = to;
+      mask = biased;
+    }
+    status = add_mask(launch, mask_address, mask, x_address, x_layout, scores, scale);
   }
   if (!status.is_ok()) return status;
   if (is_wide) {
