@@ -10,6 +10,7 @@ from pathlib import Path
 import aiocann
 import awaits
 import copies
+import dispatch
 import harness
 import native
 import operators
@@ -24,6 +25,7 @@ async def measure(rounds: int) -> list[harness.Row]:
         rows = await awaits.measure(device, sim_library(), rounds)
         rows += await copies.measure(runtime, device, rounds)
         rows += await products.measure(device, rounds)
+        rows += await dispatch.measure(device, sim_library(), rounds)
     return rows
 
 
