@@ -286,11 +286,12 @@ async def test_mul_mat_id(runs: OpRuns, dtype: DType) -> None:
 # ---- order ----
 
 
-async def test_argmax_and_argsort(runs: OpRuns) -> None:
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+async def test_argmax_and_argsort(runs: OpRuns, dtype: DType) -> None:
     for shape in [(7,), (3, 50), (2, 3, 4, 999), (1, 5000)]:
         for layout in LAYOUTS:
             x = np.round(runs.uniform(shape) * 50).astype(np.float32)
-            leaf = await runs.leaf(x, F32, layout)
+            leaf = await runs.leaf(x, dtype, layout)
             largest, up, down = await runs.compute(
                 ops.argmax(leaf), ops.argsort(leaf), ops.argsort(leaf, descending=True)
             )
@@ -485,9 +486,10 @@ async def test_what_310p_lacks(opened: Any, monkeypatch: pytest.MonkeyPatch) -> 
             ops.rope(x, where, n_dims=8, mode=2),
             ops.pool_2d(x, (2, 2)),
             ops.flash_attn_ext(x, half, half, scale=1),
+            ops.out_prod(x, x),
         ]
         assert [runs.backend.supports_op(node) for node in kept] == [True] * 2
-        assert [runs.backend.supports_op(node) for node in refused] == [False] * 4
+        assert [runs.backend.supports_op(node) for node in refused] == [False] * 5
         await runs.compute(*kept)
         for node in refused:
             with pytest.raises(aiocann.UnsupportedError, match="Ascend310P3"):

@@ -6,8 +6,6 @@
 namespace aiocann::core {
 namespace {
 
-constexpr DtypeSet kSettable = dtype_bit(AIOCANN_F32) | dtype_bit(AIOCANN_I32);
-
 const OpRow kRows[] = {
     // ---- copies and conversions ----
     {"get_rows",
@@ -102,12 +100,12 @@ const OpRow kRows[] = {
      2,
      2,
      "nb1:i nb2:i nb3:i offset:i",
-     {kSettable, kSettable},
+     {kPlain, kPlain},
      OutDtype::kSame,
      "shape of a; b lies inside, with strides and offset in bytes",
      shape_into_part,
      "aclnnInplaceCopy",
-     "",
+     kNo310PBf16,
      nullptr,
      launch_set},
     {"acc",
@@ -116,12 +114,12 @@ const OpRow kRows[] = {
      2,
      2,
      "nb1:i nb2:i nb3:i offset:i",
-     {dtype_bit(AIOCANN_F32), dtype_bit(AIOCANN_F32)},
+     {kFloats, kFloats},
      OutDtype::kSame,
      "shape of a; b lies inside, with strides and offset in bytes",
      shape_into_part,
      "aclnnInplaceCopy aclnnInplaceAdd",
-     "",
+     kNo310PBf16,
      nullptr,
      launch_acc},
     {"concat",

@@ -78,11 +78,12 @@ Status shape_arange(const NodeView &node, Layout *out, int64_t *) {
   const double start = node.params[0].f, stop = node.params[1].f, step = node.params[2].f;
   if (!std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step) || step == 0)
     return node.usage("start, stop and step must be finite, and step not 0");
-  const double count = std::ceil((stop - start) / step);
+  // What lies far before the start has no more numbers than what lies just before it.
+  const double count = std::max(std::ceil((stop - start) / step), 0.0);
   // Beyond that, neighbours cannot be told apart as float32, and counting is not exact.
   if (count > static_cast<double>(int64_t{1} << 31))
     return node.usage("%g numbers are more than the device counts", count);
-  out->ne[0] = std::max(static_cast<int64_t>(count), int64_t{0});
+  out->ne[0] = static_cast<int64_t>(count);
   out->ne[1] = out->ne[2] = out->ne[3] = 1;
   out->n_dims = 1;
   return Status::ok();
@@ -247,6 +248,7 @@ Status shape_timesteps(const NodeView &node, Layout *out, int64_t *) {
 Status shape_out_prod(const NodeView &node, Layout *out, int64_t *) {
   const Layout &a = *node.src[0];
   const Layout &b = *node.src[1];
+  if (on_310p(node)) return node.unsupported("%s has no outer products", node.soc);
   if (a.ne[1] != b.ne[1]) {
     return node.usage("the last axes but one differ (%lld and %lld); they are summed over",
                       static_cast<long long>(a.ne[1]), static_cast<long long>(b.ne[1]));
