@@ -13,13 +13,12 @@ import pytest
 import aiocann
 from aiocann import F16, F32, I32, I64, ops
 from aiocann.dtypes import DType
+from helpers.op_references import GLU, repeat_to
 from helpers.op_runs import (
     FLOATS,
     LAYOUTS,
-    Array,
     OpRuns,
     check_close,
-    erf,
     rounded,
 )
 
@@ -42,28 +41,6 @@ def anyio_backend() -> str:
 async def runs(opened: Any) -> AsyncIterator[OpRuns]:
     async with opened() as rt:
         yield OpRuns(rt.devices[0].backend())
-
-
-def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) without overflow."""
-    result: Array = 0.5 * (1 + np.tanh(0.5 * x))
-    return result
-
-
-def gelu(x: Array) -> Array:
-    """Return the approximation with tanh."""
-    inner = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
-    result: Array = 0.5 * x * (1 + np.tanh(inner))
-    return result
-
-
-GLU: dict[str, Callable[[Array], Array]] = {
-    "reglu": lambda x: np.maximum(x, 0),
-    "geglu": gelu,
-    "geglu_erf": lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))),
-    "geglu_quick": lambda x: x * sigmoid(1.702 * x),
-    "swiglu": lambda x: x * sigmoid(x),
-}
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -293,12 +270,6 @@ async def test_set_rows_reads_its_source_in_its_own_dtype(
             want, shown = table.copy(), repeat_to(ids, lead)
             np.put_along_axis(want, shown[..., None], rounded(x, dtype), axis=-2)
             assert (await runs.read(dst) == want).all()
-
-
-def repeat_to(ids: Array, lead: tuple[int, ...]) -> Array:
-    """Go through leading axes again until they have the given lengths."""
-    times = [n // m for n, m in zip(lead, ids.shape[:-1], strict=True)]
-    return np.tile(ids, (*times, 1))
 
 
 async def test_set_rows_of_a_table_that_it_reads_is_refused(runs: OpRuns) -> None:

@@ -13,7 +13,8 @@ import pytest
 import aiocann
 from aiocann import F16, F32, I32, ops
 from aiocann.dtypes import DType
-from helpers.op_runs import FLOATS, LAYOUTS, Array, OpRuns, check_close
+from helpers.op_references import attention, rope, windows
+from helpers.op_runs import FLOATS, LAYOUTS, OpRuns, check_close
 
 pytestmark = [
     pytest.mark.anyio,
@@ -34,71 +35,6 @@ async def runs(opened: Any) -> AsyncIterator[OpRuns]:
 
 
 # ---- rope ----
-
-
-def rope(
-    x: Array,
-    positions: Array,
-    n_dims: int,
-    mode: int,
-    *,
-    factors: Array | None = None,
-    base: float = 10000.0,
-    scale: float = 1.0,
-    ext: float = 0.0,
-    attn: float = 1.0,
-    context: int = 0,
-    sections: tuple[int, ...] = (0, 0, 0, 0),
-) -> Array:
-    """Rotate each pair of numbers of x (batch, tokens, heads, n) by its own angle."""
-    tokens = x.shape[1]
-    several = mode in (8, 24, 40)
-    rotated = x.shape[-1] if mode == 24 else n_dims
-    pairs = rotated // 2
-    rows = positions.reshape(4 if several else 1, tokens).astype(np.float64)
-    starts = np.concatenate([[0], np.cumsum(sections)])
-    angles = np.zeros((tokens, pairs))
-    for pair in range(pairs):
-        row, exponent = 0, pair
-        if several:
-            at = pair % starts[4]
-            row = int(np.searchsorted(starts[1:4], at, side="right"))
-            if mode == 24:
-                exponent = at - starts[row]
-            if mode == 40:
-                inside = [at < 3 * n for n in sections]
-                row = next(
-                    (i for i in (1, 2, 0) if at % 3 == i and inside[i]),
-                    3,
-                )
-        theta = base ** (-2 * exponent / n_dims)
-        if factors is not None:
-            theta /= factors[pair]
-        slowed = theta * scale
-        if ext:
-
-            def edge(beta: float) -> float:
-                turns = context / (beta * 2 * math.pi)
-                return n_dims * math.log(turns) / (2 * math.log(base))
-
-            low = max(0, math.floor(edge(32)))
-            high = min(n_dims - 1, math.ceil(edge(1)))
-            ramp = 1 - min(1, max(0, (pair - low) / max(0.001, high - low)))
-            slowed = slowed * (1 - ramp * ext) + theta * ramp * ext
-        angles[:, pair] = rows[row] * slowed
-    size = attn * (1 + 0.1 * math.log(1 / scale) if ext else 1)
-    cos, sin = (f(angles)[:, None, :] * size for f in (np.cos, np.sin))
-    out: Array = x.astype(np.float64).copy()
-    if mode == 0:
-        a, b = out[..., 0:rotated:2].copy(), out[..., 1:rotated:2].copy()
-        out[..., 0:rotated:2], out[..., 1:rotated:2] = (
-            a * cos - b * sin,
-            b * cos + a * sin,
-        )
-    else:
-        a, b = out[..., :pairs].copy(), out[..., pairs:rotated].copy()
-        out[..., :pairs], out[..., pairs:rotated] = a * cos - b * sin, b * cos + a * sin
-    return out
 
 
 @pytest.mark.parametrize("dtype", [F32, F16], ids=str)
@@ -179,31 +115,6 @@ async def test_rope_refuses(runs: OpRuns) -> None:
 
 
 # ---- attention ----
-
-
-def slope(max_bias: float, heads: int, head: int) -> float:
-    if max_bias == 0:
-        return 1
-    low = 1 << (heads.bit_length() - 1)
-    if head < low:
-        return float(2 ** (-max_bias / low * (head + 1)))
-    return float(2 ** (-max_bias / 2 / low * (2 * (head - low) + 1)))
-
-
-def attention(
-    q: Array, k: Array, v: Array, mask: Array | None, scale: float, max_bias: float
-) -> Array:
-    heads, key_heads = q.shape[1], k.shape[1]
-    q, k, v = (t.astype(np.float64) for t in (q, k, v))
-    k, v = (np.repeat(t, heads // key_heads, axis=1) for t in (k, v))
-    scores = scale * q @ k.transpose(0, 1, 3, 2)
-    if mask is not None:
-        slopes = [slope(max_bias, heads, head) for head in range(heads)]
-        scores = scores + np.array(slopes)[:, None, None] * mask[:, :, : q.shape[2]]
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    out: Array = (weights @ v).transpose(0, 2, 1, 3)
-    return out
 
 
 @pytest.mark.parametrize("dtype", [F32, F16], ids=str)
@@ -319,19 +230,6 @@ async def test_solve_tri(runs: OpRuns) -> None:
 
 
 # ---- windows ----
-
-
-def windows(
-    x: Array, kernel: tuple[int, int], stride: Any, padding: Any, dilation: Any
-) -> Array:
-    """Return x (n, c, h, w) as (n, oh, ow, c, kh, kw); pairs are along w, then h."""
-    (sw, sh), (pw, ph), (dw, dh) = stride, padding, dilation
-    x = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
-    seen = np.lib.stride_tricks.sliding_window_view(
-        x, (dh * (kernel[0] - 1) + 1, dw * (kernel[1] - 1) + 1), axis=(2, 3)
-    )
-    out: Array = seen[:, :, ::sh, ::sw, ::dh, ::dw].transpose(0, 2, 3, 1, 4, 5)
-    return out
 
 
 @pytest.mark.parametrize("dtype", [F32, F16], ids=str)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,12 @@ import pytest
 import aiocann
 from aiocann import BF16, F16, F32, I32, I64, ops
 from aiocann.dtypes import DType
+from helpers.op_references import BINARY, UNARY, product, repeat_into, slopes, softmax
 from helpers.op_runs import (
     FLOATS,
     LAYOUTS,
-    Array,
     OpRuns,
     check_close,
-    erf,
     rounded,
 )
 
@@ -44,36 +43,6 @@ async def runs(opened: Any) -> AsyncIterator[OpRuns]:
         yield OpRuns(rt.devices[0].backend())
 
 
-# name -> reference, lowest and highest input
-UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
-    "abs": (np.abs, -150, 150),
-    "neg": (np.negative, -150, 150),
-    "exp": (np.exp, -150, 150),
-    "log": (np.log, 0.001, 150),
-    "sqrt": (np.sqrt, 0, 150),
-    "sin": (np.sin, -150, 150),
-    "cos": (np.cos, -150, 150),
-    "tanh": (np.tanh, -150, 150),
-    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -150, 150),
-    "relu": (lambda x: np.maximum(x, 0), -150, 150),
-    "silu": (lambda x: x / (1 + np.exp(-x)), -150, 150),
-    "gelu": (
-        lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
-        -150,
-        150,
-    ),
-    "gelu_erf": (lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))), -150, 150),
-    "sqr": (np.square, -150, 150),
-    "hardsigmoid": (lambda x: np.clip((x + 3) / 6, 0, 1), -150, 150),
-    "hardswish": (lambda x: x * np.clip((x + 3) / 6, 0, 1), -150, 150),
-    "sgn": (np.sign, -150, 150),
-    "step": (lambda x: np.where(x > 0, 1.0, 0.0), -150, 150),
-    "elu": (lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), -150, 150),
-    "softplus": (lambda x: np.logaddexp(0, x), -150, 150),
-    "gelu_quick": (lambda x: 0.5 * x * (1 + np.tanh(0.851 * x)), -150, 150),
-}
-
-
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", list(UNARY))
 async def test_unary(runs: OpRuns, name: str, dtype: DType) -> None:
@@ -85,16 +54,6 @@ async def test_unary(runs: OpRuns, name: str, dtype: DType) -> None:
             (got,) = await runs.compute(function(await runs.leaf(x, dtype, layout)))
             with np.errstate(over="ignore"):
                 check_close(got, reference(x.astype(np.float64)), dtype)
-
-
-BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
-
-
-def repeat_into(b: Array, shape: tuple[int, ...]) -> Array:
-    """Repeat a whole array, along every axis, as often as it fits."""
-    b = b.reshape((1,) * (len(shape) - b.ndim) + b.shape)
-    times = [shape[axis] // b.shape[axis] for axis in range(b.ndim)]
-    return np.tile(b, times)
 
 
 BROADCASTS = [
@@ -147,19 +106,6 @@ async def test_scale_and_clamp(runs: OpRuns, dtype: DType) -> None:
         check_close(plain, wide * 3.25, dtype)
         check_close(shifted, wide * np.float32(-1.7) + np.float32(0.9), dtype)
         check_close(cut, np.clip(wide, -0.25, 0.5), dtype)
-
-
-def product(w: Array, x: Array) -> Array:
-    """Multiply with w (..., n, k) and x (..., m, k); neighbours in x share a matrix."""
-    axes = max(w.ndim, x.ndim, 2)
-    w = w.reshape((1,) * (axes - w.ndim) + w.shape).astype(np.float64)
-    wide = x.reshape((1,) * (axes - x.ndim) + x.shape).astype(np.float64)
-    for axis in range(axes - 2):
-        w = np.repeat(w, wide.shape[axis] // w.shape[axis], axis=axis)
-    result = wide @ np.swapaxes(w, -1, -2)
-    return result.reshape(
-        result.shape[axes - max(x.ndim, w.ndim if w.ndim > 2 else 1) :]
-    )
 
 
 PRODUCTS = [
@@ -216,23 +162,6 @@ async def test_mul_mat_may_trade_precision(runs: OpRuns) -> None:
     check_close(exact, product(w, x), limit=1e-11)
     check_close(half, product(w, x), limit=5e-4)
     assert (exact != half).any()
-
-
-def softmax(x: Array) -> Array:
-    shifted: Array = np.exp(x - x.max(axis=-1, keepdims=True))
-    total: Array = shifted.sum(axis=-1, keepdims=True)
-    return shifted / total
-
-
-def slopes(n_heads: int, max_bias: float) -> Array:
-    low = 1 << (n_heads.bit_length() - 1)
-    one, two = 2 ** (-max_bias / low), 2 ** (-max_bias / 2 / low)
-    return np.array(
-        [
-            one ** (h + 1) if h < low else two ** (2 * (h - low) + 1)
-            for h in range(n_heads)
-        ]
-    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
