@@ -276,3 +276,16 @@ def test_an_operator_of_ones_own(
         timeout=60,
     )
     assert printed(CALLER, **where).split() == ["64", "161002"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 70, 300), 1), ((130, 9), 0), ((4, 5), 0)]
+)
+async def test_running_sums_down_columns(
+    call: Call, shape: tuple[int, ...], axis: int
+) -> None:
+    """Columns that lie side by side are added up together, a strip at a time."""
+    a = call.runs.uniform(shape)
+    out = await call.runs.backend.empty(shape, F32)
+    got = await call.result("aclnnCumsum", await call.runs.leaf(a), axis, F32, out=out)
+    np.testing.assert_allclose(got, a.cumsum(axis, np.float64), rtol=1e-6, atol=1e-6)

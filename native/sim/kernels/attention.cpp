@@ -32,12 +32,7 @@ View rows_of(const View &view, int64_t batch, int64_t head, int64_t first, int64
 
 /// Converts a matrix to packed float32.
 void load(const View &from, float *to) {
-  class Inline : public ExecContext {
-   public:
-    void parallel_for(size_t n, const std::function<void(size_t)> &body) override {
-      for (size_t i = 0; i < n; ++i) body(i);
-    }
-  } here;
+  Inline here;
   View packed;
   packed.data = reinterpret_cast<char *>(to);
   packed.dtype = ACL_FLOAT;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/aclnn/executor.hpp"
+#include "sim/kernels/copy.hpp"
 #include "sim/kernels/row_access.hpp"
 
 namespace aiocann::sim {
@@ -11,6 +12,8 @@ namespace {
 
 /// Positions of the result (or, transposed, of the input) that one product covers.
 constexpr int64_t kPositions = 512;
+/// Channels that are written together, where each has a window of its own.
+constexpr int64_t kBand = 32;
 /// Multiplications per task.
 constexpr int64_t kWork = int64_t{1} << 20;
 
@@ -79,6 +82,7 @@ struct Job {
   Extent out_extent, in_extent;
   int64_t n_taps;
   int64_t in_channels, out_channels;  ///< of one group
+  int64_t position_step = 0;          ///< between positions of the result; 0: not one number
 };
 
 void finish(const Job &job, float *row, int64_t n, int64_t channel) {
@@ -132,6 +136,45 @@ void forward_tile(const Job &job, int64_t image, int64_t group, int64_t begin, i
       writer.end(begin + at, count);
     }
   }
+}
+
+/// Channels that each have one window of their own: nothing to multiply matrices for. Neighbouring channels of a tile
+/// are written together, as they may lie side by side.
+void depthwise_tile(const Job &job, int64_t image, int64_t channel, int64_t channels, int64_t begin,
+                    int64_t end) {
+  const int64_t n = end - begin;
+  std::vector<float> result(static_cast<size_t>(channels * n), 0.0f);
+  for (int64_t c = 0; c < channels; ++c) {
+    const float *from = job.input + (image * job.p.groups + channel + c) * job.in_extent.count();
+    const float *weight = job.weight.data() + (channel + c) * job.n_taps;
+    float *row = result.data() + c * n;
+    for_taps(job.p.window, job.out_extent, job.in_extent, begin, end,
+             [&](int64_t tap, int64_t small, int64_t large, int64_t count, int64_t step) {
+               float *to = row + small - begin;
+               const float *x = from + large, factor = weight[tap];
+               if (step == 1) {
+                 for (int64_t i = 0; i < count; ++i) to[i] += x[i] * factor;
+               } else {
+                 for (int64_t i = 0; i < count; ++i) to[i] += x[i * step] * factor;
+               }
+             });
+    finish(job, row, n, channel + c);
+  }
+  // The positions of the result as one axis: the caller has seen that they are one.
+  View to = job.out, packed;
+  const int64_t steps[] = {job.out.stride[1], job.position_step};
+  const auto item = static_cast<int64_t>(size_of(job.out.dtype));
+  to.data += (image * job.out.stride[0] + channel * steps[0] + begin * steps[1]) * item;
+  packed.data = reinterpret_cast<char *>(result.data());
+  packed.dtype = ACL_FLOAT;
+  to.shape.rank = packed.shape.rank = 2;
+  to.shape.dim[0] = packed.shape.dim[0] = channels;
+  to.shape.dim[1] = packed.shape.dim[1] = n;
+  std::copy_n(steps, 2, to.stride);
+  packed.stride[0] = n;
+  packed.stride[1] = 1;
+  Inline here;
+  copy_view(here, to, packed);
 }
 
 /// One channel of the result of one image of a transposed convolution: the products [taps, positions of the input]
@@ -204,7 +247,21 @@ int convolve_kernel(ExecContext &context, const void *args) {
                     });
     return 0;
   }
+  const View place = row_part(out, 2);
+  const Loop places = Loop::in_order(&place, 1);
+  if (places.rank == 1) job.position_step = places.stride[0][0];
   const int64_t tiles = (positions + kPositions - 1) / kPositions;
+  if (job.in_channels == 1 && job.out_channels == 1 && job.position_step != 0) {
+    const int64_t bands = (p.groups + kBand - 1) / kBand;
+    parallel_chunks(context, images * bands * tiles, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t tile = i % tiles * kPositions, band = i / tiles % bands * kBand;
+        depthwise_tile(job, i / tiles / bands, band, std::min(kBand, p.groups - band), tile,
+                       std::min(positions, tile + kPositions));
+      }
+    });
+    return 0;
+  }
   const int64_t work = std::max<int64_t>(
       1, std::min(positions, kPositions) * job.n_taps * job.in_channels * (job.out_channels + 1));
   parallel_chunks(context, images * p.groups * tiles, std::max<int64_t>(1, kWork / work),

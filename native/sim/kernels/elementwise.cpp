@@ -242,7 +242,7 @@ void run_fill(ExecContext &context, const View &view, T first, T step) {
           to[i] =
               static_cast<T>(static_cast<uint64_t>(first) + index * static_cast<uint64_t>(step));
         } else {
-          to[i] = first + static_cast<T>(at + static_cast<int64_t>(i)) * step;
+          to[i] = first + (static_cast<T>(at) + static_cast<T>(static_cast<int32_t>(i))) * step;
         }
       }
       out.end(at, n);

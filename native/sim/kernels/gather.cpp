@@ -66,12 +66,6 @@ int move_slices(ExecContext &context, const View &indexed, const View &listed, c
   const View slices[] = {slice_i, slice_l};
   const Loop loop(slices, 2);
   const bool in_row = loop.is_row(0) && loop.is_row(1);
-  class Inline : public ExecContext {
-   public:
-    void parallel_for(size_t n, const std::function<void(size_t)> &body) override {
-      for (size_t i = 0; i < n; ++i) body(i);
-    }
-  };
   const auto move = [&](int64_t begin, int64_t end) {
     Inline here;
     View to = to_listed ? slice_l : slice_i, from = to_listed ? slice_i : slice_l;

@@ -22,6 +22,14 @@ constexpr int64_t kChunk = 32768;
 void parallel_chunks(ExecContext &context, int64_t count, int64_t chunk,
                      const std::function<void(int64_t, int64_t)> &body);
 
+/// For loops within a task: they stay on its thread.
+class Inline : public ExecContext {
+ public:
+  void parallel_for(size_t n, const std::function<void(size_t)> &body) override {
+    for (size_t i = 0; i < n; ++i) body(i);
+  }
+};
+
 /// The axes that some views of one shape share: axes of length 1 dropped, the largest stride of the first view
 /// first, and axes that lie one after the other in every view merged into one.
 struct Loop {

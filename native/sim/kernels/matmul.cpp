@@ -9,6 +9,7 @@
 #include "sim/aclnn/executor.hpp"
 #include "sim/kernels/convert.hpp"
 #include "sim/kernels/copy.hpp"
+#include "sim/kernels/loop.hpp"
 #include "sim/kernels/table.hpp"
 
 namespace aiocann::sim {
@@ -167,14 +168,6 @@ class Operand2d {
     data = copy;
     row = by_cols ? 1 : inner;
     col = by_cols ? inner : 1;
-  }
-};
-
-/// Runs inside a task: no further splitting.
-class Inline : public ExecContext {
- public:
-  void parallel_for(size_t n, const std::function<void(size_t)> &body) override {
-    for (size_t i = 0; i < n; ++i) body(i);
   }
 };
 

@@ -19,13 +19,6 @@ constexpr int64_t kPanelColumns = 256, kPanelRows = 1024;
 /// Multiplications per task.
 constexpr int64_t kWork = int64_t{1} << 20;
 
-class Inline : public ExecContext {
- public:
-  void parallel_for(size_t n, const std::function<void(size_t)> &body) override {
-    for (size_t i = 0; i < n; ++i) body(i);
-  }
-};
-
 View packed_view(float *data, int64_t rows, int64_t columns) {
   View view;
   view.data = reinterpret_cast<char *>(data);

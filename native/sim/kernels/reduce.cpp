@@ -193,30 +193,58 @@ void reduce_columns(ExecContext &context, const View &out, const Parts &parts,
       });
 }
 
-/// Integer sums wrap.
+/// At most kChunk bytes that lie in a row, as they are: what comparisons leave.
+template <class Byte>
+int64_t sum_of_bytes(const char *data, int64_t n) {
+  const auto *bytes = reinterpret_cast<const Byte *>(data);
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += bytes[i];
+  return sum;
+}
+
+/// Integer sums wrap, so it does not matter how they are cut.
 void reduce_integers(ExecContext &context, const View &out, const Parts &parts,
                      const ReduceParams &p) {
   const View kept_views[] = {out, parts.kept};
   const Loop kept(kept_views, 2), reduced(&parts.reduced, 1);
-  const auto item = static_cast<int64_t>(size_of(parts.kept.dtype));
+  const aclDataType dtype = parts.kept.dtype;
+  const auto item = static_cast<int64_t>(size_of(dtype));
+  const bool as_it_is = p.as == ACL_DT_UNDEFINED || p.as == dtype || p.as == ACL_INT64;
+  const auto sum_bytes = !as_it_is || !reduced.is_row(0) ? nullptr
+                         : dtype == ACL_INT8             ? sum_of_bytes<int8_t>
+                         : dtype == ACL_UINT8            ? sum_of_bytes<uint8_t>
+                                                         : nullptr;
+  const int64_t pieces = (parts.n_reduced + kChunk - 1) / kChunk;
+  std::vector<uint64_t> partial(static_cast<size_t>(parts.n_kept * pieces));
   const int64_t per_task = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, parts.n_reduced));
-  parallel_chunks(context, parts.n_kept, per_task, [&](int64_t begin, int64_t end) {
+  parallel_chunks(context, parts.n_kept * pieces, per_task, [&](int64_t begin, int64_t end) {
     Reader<int64_t> reader(reduced, 0, parts.reduced, p.as);
-    for (int64_t row = begin; row < end; ++row) {
-      reader.move_to(parts.kept.data + offset_at(kept, 1, row) * item);
-      uint64_t sum = 0;
-      for (int64_t at = 0; at < parts.n_reduced; at += static_cast<int64_t>(kBlock)) {
-        const auto n = static_cast<size_t>(std::min<int64_t>(parts.n_reduced - at, kBlock));
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t from = task % pieces * kChunk;
+      const int64_t stop = std::min(parts.n_reduced, from + kChunk);
+      char *data = parts.kept.data + offset_at(kept, 1, task / pieces) * item;
+      uint64_t &sum = partial[static_cast<size_t>(task)];
+      if (sum_bytes != nullptr) {
+        sum = static_cast<uint64_t>(sum_bytes(data + from, stop - from));
+        continue;
+      }
+      reader.move_to(data);
+      for (int64_t at = from; at < stop; at += static_cast<int64_t>(kBlock)) {
+        const auto n = static_cast<size_t>(std::min<int64_t>(stop - at, kBlock));
         const int64_t *x = reader.fetch(at, n);
         for (size_t i = 0; i < n; ++i) sum += static_cast<uint64_t>(x[i]);
       }
-      auto result = static_cast<int64_t>(sum);
-      if (p.via != ACL_DT_UNDEFINED && p.via != out.dtype) requantise(&result, p.via, 1);
-      if (p.divisor != 1) result = p.divisor == 0 ? 0 : result / static_cast<int64_t>(p.divisor);
-      write_elements(out.data + offset_at(kept, 0, row) * static_cast<int64_t>(size_of(out.dtype)),
-                     out.dtype, &result, 1);
     }
   });
+  for (int64_t row = 0; row < parts.n_kept; ++row) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < pieces; ++i) sum += partial[static_cast<size_t>(row * pieces + i)];
+    auto result = static_cast<int64_t>(sum);
+    if (p.via != ACL_DT_UNDEFINED && p.via != out.dtype) requantise(&result, p.via, 1);
+    if (p.divisor != 1) result = p.divisor == 0 ? 0 : result / static_cast<int64_t>(p.divisor);
+    write_elements(out.data + offset_at(kept, 0, row) * static_cast<int64_t>(size_of(out.dtype)),
+                   out.dtype, &result, 1);
+  }
 }
 
 bool by_columns(const Parts &parts, const ReduceParams &p) {

@@ -21,7 +21,10 @@ AIOCANN_INLINE double sum_of(const float *in, size_t n, Function f) {
     F acc[kVectors] = {};
     size_t i = 0;
     for (; i + kWide <= length; i += kWide) {
-      for (size_t v = 0; v < kVectors; ++v) acc[v] += f(load(row + i + v * kLanes));
+      for (size_t v = 0; v < kVectors; ++v) {
+        expect(row + i + v * kLanes);
+        acc[v] += f(load(row + i + v * kLanes));
+      }
     }
     float lanes[kWide];
     for (size_t v = 0; v < kVectors; ++v) store(lanes + v * kLanes, acc[v]);
@@ -59,7 +62,25 @@ double sum_abs(const float *in, size_t n) {
 float max(const float *in, size_t n) {
   F best = all(-__builtin_inff());
   I bad = {};
-  for (size_t i = 0; i < n; i += kLanes) {
+  size_t i = 0;
+  if (n >= 4 * kLanes) {
+    // Four at once: one alone would wait for itself.
+    F most[4] = {best, best, best, best};
+    I wrong[4] = {};
+    for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      for (size_t v = 0; v < 4; ++v) {
+        expect(in + i + v * kLanes);
+        const F x = load(in + i + v * kLanes);
+        most[v] = select(x > most[v], x, most[v]);
+        wrong[v] |= x != x;
+      }
+    }
+    for (size_t v = 0; v < 4; ++v) {
+      best = select(most[v] > best, most[v], best);
+      bad |= wrong[v];
+    }
+  }
+  for (; i < n; i += kLanes) {
     const size_t part = n - i < kLanes ? n - i : kLanes;
     const F x = part == kLanes ? load(in + i) : load_part(in + i, part, -__builtin_inff());
     best = select(x > best, x, best);
