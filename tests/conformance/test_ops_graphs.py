@@ -104,6 +104,7 @@ async def test_random_graphs_share_scratch_rightly(opened: Any, seed: int) -> No
                 check_close(await runs.read(tensor), want, limit=1e-8)
 
 
+@pytest.mark.parametrize("driver", ["sim"], indirect=True)
 async def test_a_graph_may_be_very_deep(opened: Any) -> None:
     """Neither building, planning nor forgetting it recurses."""
     n = 20_000
