@@ -28,6 +28,8 @@ _ARRAYS: dict[type, tuple[int, Any]] = {
     int: (lib.AIOCANN_ARG_INTS, np.int64),
     float: (lib.AIOCANN_ARG_FLOATS, np.float32),
 }
+# What None leaves out; "" is what no table tells of.
+_POINTERS = frozenset(["", "tensor", "tensors", "scalar", "ints", "text"])
 
 
 class AclnnCall:
@@ -118,6 +120,9 @@ class AclnnCall:
     # ---- arguments ---------------------------------------------------------------
 
     def _take(self, what: str, kind: str, value: Any) -> None:
+        if value is None and kind in _POINTERS:
+            self._add(lib.AIOCANN_ARG_NULL)
+            return
         convert: Callable[[str, Any], None] = getattr(self, f"_{kind or 'any'}")
         convert(what, value)
 
@@ -126,9 +131,7 @@ class AclnnCall:
 
     def _any(self, what: str, value: Any) -> None:
         """Take what no table tells of, by its type."""
-        if value is None:
-            self._add(lib.AIOCANN_ARG_NULL)
-        elif isinstance(value, Tensor):
+        if isinstance(value, Tensor):
             self._tensor(what, value)
         elif isinstance(value, np.generic):
             self._scalar(what, value)
@@ -147,16 +150,10 @@ class AclnnCall:
             self._integer(what, value)
 
     def _tensor(self, what: str, value: Any) -> None:
-        if value is None:
-            self._add(lib.AIOCANN_ARG_NULL)
-            return
         self._add(lib.AIOCANN_ARG_TENSOR, integer=len(self._laid))
         self._lay(what, value)
 
     def _tensors(self, what: str, value: Any) -> None:
-        if value is None:
-            self._add(lib.AIOCANN_ARG_NULL)
-            return
         if isinstance(value, Tensor) or not isinstance(value, (list, tuple)):
             raise TypeError(f"{what} is a list of tensors, not {value!r}")
         self._add(lib.AIOCANN_ARG_TENSORS, integer=len(self._laid), count=len(value))
@@ -174,9 +171,6 @@ class AclnnCall:
         self._keep.append(tensor)
 
     def _scalar(self, what: str, value: Any) -> None:
-        if value is None:
-            self._add(lib.AIOCANN_ARG_NULL)
-            return
         # A number of Python is what a scalar of it is in C programs.
         if isinstance(value, float):
             value = np.float32(value)
@@ -207,9 +201,6 @@ class AclnnCall:
         self._values(what, value, of)
 
     def _values(self, what: str, value: Any, of: type) -> None:
-        if value is None:
-            self._add(lib.AIOCANN_ARG_NULL)
-            return
         kind, dtype = _ARRAYS[of]
         try:
             array = np.asarray(value)
@@ -246,9 +237,7 @@ class AclnnCall:
             self._integer(f"{what}, a DType or an aclDataType,", value)
 
     def _text(self, what: str, value: Any) -> None:
-        if value is None:
-            self._add(lib.AIOCANN_ARG_NULL)
-        elif isinstance(value, str):
+        if isinstance(value, str):
             data = self._hold(value.encode() + b"\0")
             self._add(lib.AIOCANN_ARG_TEXT, data=data)
         else:

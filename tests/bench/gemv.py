@@ -14,7 +14,7 @@ import numpy as np
 
 import aiocann
 from aiocann import F32, Q4_0, Q8_0, ops
-from harness import Row, Run, compare
+from harness import Row, Run, compare, computed
 
 SIZE = 4096
 REPEATS = 4
@@ -79,7 +79,7 @@ async def measure(device: aiocann.Device, rounds: int) -> list[Row]:
             "1/ms",
             {
                 "C loop, -O2": _plain(getattr(plain, loop), quants, scales, x_host),
-                "mul_mat": _computed(backend, graph),
+                "mul_mat": computed(backend, graph, REPEATS),
             },
             rounds,
         )
@@ -111,15 +111,4 @@ def _plain(
         return 1e-3 / (time.perf_counter() - start)
 
     run.keep = (y, quants, wide, x)  # type: ignore[attr-defined]
-    return run
-
-
-def _computed(backend: aiocann.Backend, graph: aiocann.Graph) -> Run:
-    async def run() -> float:
-        start = time.perf_counter()
-        for _ in range(REPEATS - 1):
-            backend.graph_compute(graph)
-        await backend.graph_compute(graph)
-        return 1e-3 * REPEATS / (time.perf_counter() - start)
-
     return run

@@ -11,9 +11,12 @@ import gc
 import json
 import platform
 import statistics
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import aiocann
 
 Run = Callable[[], Awaitable[float]]
 """Does the work once and returns what it cost, in the unit of the comparison."""
@@ -57,6 +60,19 @@ async def compare(
         )
         for way, cost in costs.items()
     ]
+
+
+def computed(backend: aiocann.Backend, graph: aiocann.Graph, repeats: int) -> Run:
+    """Return a run that computes a graph some times in a row: how often in 1 ms."""
+
+    async def run() -> float:
+        start = time.perf_counter()
+        for _ in range(repeats - 1):
+            backend.graph_compute(graph)
+        await backend.graph_compute(graph)
+        return 1e-3 * repeats / (time.perf_counter() - start)
+
+    return run
 
 
 def table(rows: list[Row]) -> str:
